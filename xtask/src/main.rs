@@ -1,6 +1,7 @@
 //! The command line of `cargo xtask`: parses the command and its options. Knows nothing of the work.
 
 mod apt;
+mod axe;
 mod bench;
 mod chromium;
 mod deny;

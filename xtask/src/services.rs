@@ -1,26 +1,28 @@
 //! The servers that tests need: started before the first test, stopped after the last, even if tests fail.
 
 use crate::postgres::Postgres;
-use crate::{chromium, pgbouncer};
+use crate::{axe, chromium, pgbouncer};
 use anyhow::Result;
 
 /// Held while tests run; dropping it stops what it started.
 #[must_use = "dropping it stops the servers"]
 pub(crate) struct Services {
     postgres: Option<Postgres>,
+    axe: Option<(&'static str, String)>,
 }
 
 impl Services {
     /// Starts the servers that the engines under test need, and installs the programs that tests start
-    /// themselves: a browser for the dashboard and a pooler for PostgreSQL.
-    pub(crate) fn start() -> Result<Self> {
+    /// themselves: a browser for the dashboard and a pooler for PostgreSQL. `long`: also those of ignored tests.
+    pub(crate) fn start(long: bool) -> Result<Self> {
         chromium::ensure()?;
         pgbouncer::ensure()?;
-        Ok(Self { postgres: Postgres::start()? })
+        let axe = if long { Some(axe::ensure()?) } else { None };
+        Ok(Self { postgres: Postgres::start()?, axe })
     }
 
     /// Environment variables for the tests.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.postgres.iter().flat_map(Postgres::variables).collect()
+        self.postgres.iter().flat_map(Postgres::variables).chain(self.axe.clone()).collect()
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn tests(options: &Options) -> Result<()> {
-    let services = if options.fast { None } else { Some(Services::start()?) };
+    let services = if options.fast { None } else { Some(Services::start(options.long)?) };
     let mut command = if process::has_cargo_subcommand("nextest")? {
         nextest(options)?
     } else {

@@ -127,6 +127,10 @@ pub const LIMIT_PER_MAX_MS: u64 = 31 * DAY_MS;
 pub const HOLD_MAX_MS: u64 = DAY_MS;
 /// Blocked jobs that one step releases from the line of a group; the next step continues.
 pub const LINE_RELEASES_MAX: u32 = 1_000;
+/// Groups of a limit in its statistics, those with the most jobs first; all others are counted together.
+pub const LIMIT_GROUPS_LISTED_MAX: usize = 20;
+/// Lines of groups that are examined for the statistics of all limits together.
+pub const LIMIT_LINES_EXAMINED_MAX: usize = 10_000;
 /// Ready jobs that one claim returns to the lines of their groups.
 pub const DEFERRALS_MAX: u32 = 1_000;
 
@@ -179,6 +183,8 @@ pub const LIST_PASSED_MAX: usize = 100_000;
 pub const PRIORITIES_MAX: usize = 16;
 /// Ready jobs counted one by one for statistics by priority, over all lanes of a reply.
 pub const READY_COUNTED_MAX: u64 = 20_000;
+/// Ready jobs ahead of a job that are counted for its explanation.
+pub const AHEAD_COUNTED_MAX: usize = 1_000;
 /// Items that one maintenance step may process.
 pub const MAINTAIN_BUDGET_MAX: u32 = 10_000;
 

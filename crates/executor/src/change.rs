@@ -122,8 +122,8 @@ impl<R: Rows> Executor<R> {
                     self.queues.remove(&queue);
                 }
                 self.rows.save_queue(&queue, self.queues.get(&queue))?;
-                if let Some(limits) = &patch.limits {
-                    self.relist(limits, Some(&queue), None, now)?;
+                if patch.limits.is_some() {
+                    self.relist(Some(&queue), None, now)?;
                 }
             }
             Configure::Kind(kind, patch) => {
@@ -136,8 +136,8 @@ impl<R: Rows> Executor<R> {
                     self.kinds.remove(&kind);
                 }
                 self.rows.save_kind(&kind, self.kinds.get(&kind))?;
-                if let Some(limits) = &patch.limits {
-                    self.relist(limits, None, Some(&kind), now)?;
+                if patch.limits.is_some() {
+                    self.relist(None, Some(&kind), now)?;
                 }
             }
             Configure::Limit(name, limit) => {

@@ -13,8 +13,8 @@ use windlass_core::engine::{
 };
 use windlass_core::limits::DEFERRALS_MAX;
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Name, PartSet};
-use windlass_core::{JobId, Result, Timestamp};
+use windlass_core::model::{Name, Order, PartSet};
+use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The worker that a claim leases jobs to.
 struct Lessee {
@@ -63,16 +63,36 @@ impl<R: Rows> Executor<R> {
         if !again.is_empty() {
             return Ok(Claimed::new(again));
         }
+        if let Err(error) = self.check_floor(claim) {
+            self.end_if_alone(&lessee.session)?;
+            return Err(error);
+        }
         let mut room = Room::of(claim);
         let mut taken = Vec::new();
         for want in &claim.queues {
-            let alone = self.claim_queue(want, &lessee, &mut room, &mut taken, claim.parts, now)?;
+            let alone = self.claim_queue(want, claim, &lessee, &mut room, &mut taken, now)?;
             if alone || room.all == 0 {
                 break;
             }
         }
         self.end_if_alone(&lessee.session)?;
         Ok(Claimed::new(taken))
+    }
+
+    /// Refuses a claim from a priority on if a queue is not ordered by priority.
+    fn check_floor(&self, claim: &Claim) -> Result<()> {
+        let Some(priority) = claim.from_priority else { return Ok(()) };
+        for want in &claim.queues {
+            let order = self.queues.get(&want.queue).map(|settings| settings.order);
+            if order.is_some_and(|order| order != Order::Strict) {
+                let expected = format!(
+                    "queue {} is not in strict order, so its jobs do not starve: claim them without it",
+                    want.queue
+                );
+                return Err(Error::invalid("from_priority", priority, expected));
+            }
+        }
+        Ok(())
     }
 
     /// The session that a claim leases to; a claim without a session opens one of its own.
@@ -122,16 +142,16 @@ impl<R: Rows> Executor<R> {
     fn claim_queue(
         &mut self,
         want: &QueueWant,
+        claim: &Claim,
         lessee: &Lessee,
         room: &mut Room,
         taken: &mut Vec<ClaimedJob>,
-        parts: PartSet,
         now: Timestamp,
     ) -> Result<bool> {
         self.open_due_lines(&want.queue, now)?;
         let lanes = self.rows.lanes(&want.queue);
         let open = lanes.into_iter().filter(|lane| self.allowance(lane, now).is_open());
-        let lane = |key| Lane::new(!self.limits_of(&key).is_empty(), key);
+        let lane = |key| Lane::new(!self.limits_of(&key).is_empty(), key, claim.from_priority);
         let mut lanes: Vec<Lane> = open.map(lane).collect();
         let (mut left, mut deferred) = (want.limit, 0);
         while left > 0 {
@@ -140,23 +160,20 @@ impl<R: Rows> Executor<R> {
                 lanes.swap_remove(lane);
                 continue;
             }
-            if lanes[lane].limited {
-                match self.admission(&lanes[lane].key, head.id, now)? {
-                    Admission::Start => {}
-                    Admission::Closed => {
-                        lanes.swap_remove(lane);
-                        continue;
-                    }
-                    Admission::Defer if deferred == DEFERRALS_MAX => return Ok(false),
-                    Admission::Defer => {
-                        self.defer(head.id, now)?;
-                        lanes[lane].heads.pop_front();
-                        deferred += 1;
-                        continue;
-                    }
+            match self.lease_out(head.id, lanes[lane].limited, lessee, claim.parts, now)? {
+                Ok(job) => taken.extend(job),
+                Err(Admission::Closed) => {
+                    lanes.swap_remove(lane);
+                    continue;
+                }
+                Err(_) if deferred == DEFERRALS_MAX => return Ok(false),
+                Err(_) => {
+                    self.defer(head.id, now)?;
+                    lanes[lane].heads.pop_front();
+                    deferred += 1;
+                    continue;
                 }
             }
-            taken.extend(self.lease_out(head.id, lessee, parts, now)?);
             let kind = lanes[lane].key.1.clone();
             room.take(&kind);
             lanes[lane].heads.pop_front();
@@ -190,13 +207,15 @@ impl<R: Rows> Executor<R> {
         Ok(best.map(|(head, index)| (index, head)))
     }
 
+    /// Leases a ready job (`None`: it is gone), unless its limits have no room; `limited`: whether its lane has any.
     fn lease_out(
         &mut self,
         id: JobId,
+        limited: bool,
         lessee: &Lessee,
         parts: PartSet,
         now: Timestamp,
-    ) -> Result<Option<ClaimedJob>> {
+    ) -> Result<std::result::Result<Option<ClaimedJob>, Admission>> {
         let lease = Leased {
             lease: Lease::random(&*self.random),
             session: lessee.session.clone(),
@@ -205,12 +224,28 @@ impl<R: Rows> Executor<R> {
             started_at: now,
         };
         let data = Transition { lease: Some(lease), ..Transition::default() };
-        let taken = self.take_if(id, EventKind::Claim, &data, now, |_, _| Ok(()))?;
-        let Some(taken) = taken else { return Ok(None) };
+        let mut admission = Admission::Start;
+        let taken = self.take_if(id, EventKind::Claim, &data, now, |executor, entry| {
+            if limited {
+                admission = executor.admission(entry, now)?;
+            }
+            match admission {
+                Admission::Start => Ok(()),
+                // Puts the job back; never reported.
+                Admission::Closed | Admission::Defer => Err(Error::NotFound { id }),
+            }
+        });
+        if !matches!(admission, Admission::Start) {
+            return Ok(Err(admission));
+        }
+        let Some(taken) = taken? else { return Ok(Ok(None)) };
         let (_, claimed) = self.commit(taken, data, now, |entry| entry.claimed(parts))?;
-        Ok(claimed)
+        Ok(Ok(claimed))
     }
 }
+
+/// After every job of a rank. Stores may keep sequence numbers as signed integers.
+const LAST_SEQ: u64 = i64::MAX as u64;
 
 /// The next heads of a lane, fetched in chunks by a claim.
 struct Lane {
@@ -226,8 +261,10 @@ impl Lane {
     /// Heads fetched at once: enough for a typical claim, few enough where a claim reads many lanes.
     const CHUNK: usize = 32;
 
-    const fn new(limited: bool, key: LaneKey) -> Self {
-        Self { key, limited, heads: VecDeque::new(), after: None, over: false }
+    fn new(limited: bool, key: LaneKey, from_priority: Option<i32>) -> Self {
+        // In strict order, the priority is the rank.
+        let after = from_priority.map(|priority| (i64::from(priority) - 1, LAST_SEQ));
+        Self { key, limited, heads: VecDeque::new(), after, over: false }
     }
 
     fn refill(&mut self, rows: &impl Rows, most: usize) -> Result<()> {
@@ -237,7 +274,7 @@ impl Lane {
         let limit = most.min(Self::CHUNK);
         let heads = rows.ready(&self.key, self.after, limit)?;
         self.over = heads.len() < limit;
-        self.after = heads.last().map(|head| (head.rank, head.seq));
+        self.after = heads.last().map_or(self.after, |head| Some((head.rank, head.seq)));
         self.heads.extend(heads);
         Ok(())
     }

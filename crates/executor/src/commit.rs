@@ -90,10 +90,13 @@ impl<R: Rows> Executor<R> {
         Ok(next.unwrap_or(State::Scheduled))
     }
 
-    /// Stores a job of another store; the caller has checked that its unique key is free.
+    /// Stores a job of another store, unless another job holds its unique key.
     pub(crate) fn insert_imported(&mut self, entry: Box<Entry>, now: Timestamp) -> Result<State> {
         let (event, data) = (EventKind::Import, Transition::default());
         let step = self.decide(&entry, event, &data, now)?;
+        if let Some((slot, _)) = entry.kept_unique(step.next, now) {
+            self.check_free(&slot, &entry, now)?;
+        }
         let (next, ()) = self.commit(Taken { entry, event, step }, data, now, |_| ())?;
         Ok(next.unwrap_or(State::Scheduled))
     }
@@ -155,7 +158,7 @@ impl<R: Rows> Executor<R> {
         let Taken { mut entry, event, step } = taken;
         let enters = [Effect::JoinLine, Effect::Moved, Effect::Arrive];
         let mut left = match enters.into_iter().any(|effect| step.effects.has(effect)) {
-            true => Self::leave_limits(&mut entry),
+            true => self.leave_limits(&mut entry),
             false => Left::default(),
         };
         let header = &mut entry.job.header;
@@ -223,11 +226,10 @@ impl<R: Rows> Executor<R> {
                 entry.job.finished_at = Some(now);
                 entry.job.finish = data.finish.take().or(Some(finish(next, event)));
             }
-            Effect::TakeUnique => {
-                let imported = event == EventKind::Import;
-                let since = if imported { entry.job.header.created_at } else { now };
-                self.take_unique(entry, since)?;
+            Effect::TakeUnique if event == EventKind::Import => {
+                self.keep_unique(entry, next, now)?;
             }
+            Effect::TakeUnique => self.take_unique(entry, now)?,
             Effect::FreeUnique => self.free_unique(entry, next.is_none())?,
             Effect::TakeKey => entry.holds_key = entry.job.header.key.is_some(),
             // `commit` frees the first job in line once this one is stored.

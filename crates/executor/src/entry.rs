@@ -1,11 +1,11 @@
 //! A stored job: the public part, and the fields that only engines need.
 
-use crate::rows::LinePlace;
+use crate::rows::{LinePlace, UniqueHold};
 use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
 use windlass_core::limits::HISTORY_MAX;
 use windlass_core::model::{
-    Attempt, AttemptEnd, Header, Job, JobError, PartSet, Parts, Running, State,
+    Attempt, AttemptEnd, AttemptFields, Header, Job, JobError, PartSet, Parts, Running, State,
 };
 use windlass_core::policy::UniqueScope;
 use windlass_core::random::Random;
@@ -102,7 +102,7 @@ impl Entry {
         if self.past.len() == HISTORY_MAX {
             self.past.pop_front();
         }
-        let attempt = Attempt {
+        let attempt = AttemptFields {
             number: self.job.header.counters.attempt,
             worker: leased.worker,
             started_at: leased.started_at,
@@ -110,7 +110,7 @@ impl Entry {
             end,
             error,
         };
-        self.past.push_back((leased.lease, attempt));
+        self.past.push_back((leased.lease, attempt.into()));
     }
 
     /// Clears the traces of the life that ended: budgets, outcome, cancellation request, kept signal.
@@ -178,6 +178,21 @@ impl Entry {
         let header = &self.job.header;
         let unique = header.unique.as_ref()?;
         Some(UniqueSlot::new(unique.scope, queue, &header.kind, &unique.key))
+    }
+
+    /// The unique key that an imported job which is in `state` now still holds, counted from its creation.
+    pub(crate) fn kept_unique(
+        &self,
+        state: Option<State>,
+        now: Timestamp,
+    ) -> Option<(UniqueSlot, UniqueHold)> {
+        let header = &self.job.header;
+        let until = header.unique.as_ref()?.until.taken_at(header.created_at);
+        let holds = match until {
+            None => !state.is_some_and(State::is_terminal),
+            Some(until) => now < until,
+        };
+        Some((self.unique_slot()?, UniqueHold { holder: header.id, until })).filter(|_| holds)
     }
 
     /// Contradictions within the job, one sentence each.

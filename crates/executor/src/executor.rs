@@ -136,9 +136,12 @@ impl<R: Rows> Executor<R> {
             signalled: entry.signalled,
             key_taken: match goes_to {
                 Some(queue) => self.key_taken_in(queue, entry)?,
+                None if event == EventKind::Import => self.key_taken_in(&header.queue, entry)?,
                 None => self.key_taken(entry)?,
             },
-            limited: self.limit_before(entry, data, now)?.is_some(),
+            // These two lead to one state, whatever the limits: hot paths need not ask.
+            limited: !matches!(event, EventKind::Claim | EventKind::Complete)
+                && self.limit_before(entry, data, now)?.is_some(),
             spent: event.spends(header.counters, &header.policy),
             cancel_requested: entry.job.cancel_requested,
             moves: goes_to.is_some(),

@@ -25,11 +25,6 @@ impl<R: Rows> Executor<R> {
         }
         self.preview_lane(&header.queue, &header.kind, &mut BatchPreview::default())?;
         let entry = Box::new(Entry::imported(job, &*self.random));
-        if !entry.job.state.is_terminal()
-            && let Some(slot) = entry.unique_slot()
-        {
-            self.check_free(&slot, &entry, now)?;
-        }
         let state = self.insert_imported(entry, now)?;
         Ok(Enqueued::new(id, Disposition::Created, Some(state)))
     }

@@ -14,6 +14,7 @@ mod entry;
 mod executor;
 mod filling;
 mod import;
+mod limit_stats;
 mod limits;
 mod listed;
 mod maintain;
@@ -25,14 +26,15 @@ mod rows;
 mod session;
 mod settle;
 mod unique;
+mod why;
 
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::{Executor, Turns};
 pub use filling::Filling;
 pub use openings::Openings;
 pub use rows::{
-    Due, GroupLine, Head, LaneKey, Line, LineHead, LinePlace, Maintenance, Opening, Records, Rows,
-    Standing, UniqueHold,
+    Due, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance, Opening,
+    Records, Rows, Standing, UniqueHold,
 };
 pub use session::SessionEntry;
 

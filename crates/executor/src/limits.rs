@@ -25,6 +25,7 @@ pub(crate) struct Refusal {
 }
 
 /// Whether a claim may start the first job of a lane.
+#[derive(Clone, Copy)]
 pub(crate) enum Admission {
     /// All limits have room.
     Start,
@@ -45,7 +46,8 @@ pub(crate) struct Left {
     joined: Option<LaneKey>,
 }
 
-fn lane_of(header: &Header) -> LaneKey {
+/// The lane of a job.
+pub(crate) fn lane_of(header: &Header) -> LaneKey {
     (header.queue.clone(), header.kind.clone())
 }
 
@@ -62,6 +64,11 @@ impl<R: Rows> Executor<R> {
         listed.filter_map(|name| self.limits.get_key_value(name)).collect()
     }
 
+    /// The names of a lane's limits.
+    pub(crate) fn names_of_limits(&self, lane: &LaneKey) -> Vec<Name> {
+        self.limits_of(lane).into_iter().map(|(name, _)| name.clone()).collect()
+    }
+
     /// The names of a lane's limits by group.
     fn group_limits_of(&self, lane: &LaneKey) -> Vec<Name> {
         let limits = self.limits_of(lane).into_iter();
@@ -69,7 +76,7 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Whether a limit has room for one more job of a group, after the jobs ahead of it.
-    fn room_under(
+    pub(crate) fn room_under(
         &self,
         (name, limit): (&Name, &Limit),
         group: &str,
@@ -86,15 +93,49 @@ impl<R: Rows> Executor<R> {
 
     /// Whether the limits over all jobs have room for a job of this lane.
     pub(crate) fn room_over_all(&self, lane: &LaneKey, cost: u32, now: Timestamp) -> Result<Room> {
+        self.room_after(lane, Ahead::default(), cost, now)
+    }
+
+    fn room_after(&self, lane: &LaneKey, ahead: Ahead, cost: u32, now: Timestamp) -> Result<Room> {
         let mut room = Room::Now;
         for limit in self.limits_of(lane).into_iter().filter(|(_, limit)| !limit.by_group) {
-            room = room.and(self.room_under(limit, "", Ahead::default(), cost, now)?);
+            room = room.and(self.room_under(limit, "", ahead, cost, now)?);
         }
         Ok(room)
     }
 
+    /// How many jobs of cost 1 of a lane without limits by group may start now, up to `most`. For stores that start plain
+    /// jobs by themselves; they must report the starts to [`started`](Self::started).
+    pub fn may_start(&self, lane: &LaneKey, most: u32, now: Timestamp) -> Result<u32> {
+        // All smaller numbers may start if one may: search for the first that may not.
+        let (mut from, mut upto) = (0, most);
+        while from < upto {
+            let middle = from + (upto - from) / 2;
+            let ahead = Ahead { jobs: middle, cost: middle.into() };
+            match self.room_after(lane, ahead, 1, now)? {
+                Room::Now => from = middle + 1,
+                Room::At(_) | Room::Later => upto = middle,
+            }
+        }
+        Ok(from)
+    }
+
+    /// Takes the tokens of jobs of cost 1 that a store has started by itself.
+    pub fn started(&mut self, lane: &LaneKey, jobs: u32, now: Timestamp) -> Result<()> {
+        let rated = |(name, limit): (&Name, &Limit)| {
+            limit.rule.rate.is_some().then(|| (name.clone(), limit.rule))
+        };
+        let rated: Vec<_> = self.limits_of(lane).into_iter().filter_map(rated).collect();
+        for (name, rule) in rated {
+            let mut meter = self.rows.with_meter(&name, "", Clone::clone)?;
+            rule.take(&mut meter, jobs, now);
+            self.rows.save_meter(&name, "", &meter)?;
+        }
+        Ok(())
+    }
+
     /// Why a job of a group cannot start after the jobs ahead of it; `None`: all limits by group have room.
-    fn refusal(
+    pub(crate) fn refusal(
         &self,
         lane: &LaneKey,
         group: &str,
@@ -192,16 +233,14 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Whether a claim may start the first ready job of a lane with limits.
-    pub(crate) fn admission(&self, lane: &LaneKey, id: JobId, now: Timestamp) -> Result<Admission> {
-        let (group, cost) = self.read(id, |entry| {
-            let header = &entry.job.header;
-            (header.limit_group().to_owned(), header.cost)
-        })?;
-        if !self.room_over_all(lane, cost, now)?.is_now() {
+    /// Whether a claim may start a ready job of a lane with limits.
+    pub(crate) fn admission(&self, entry: &Entry, now: Timestamp) -> Result<Admission> {
+        let header = &entry.job.header;
+        let (lane, cost) = (lane_of(header), header.cost);
+        if !self.room_over_all(&lane, cost, now)?.is_now() {
             return Ok(Admission::Closed);
         }
-        let refusal = self.refusal(lane, &group, Ahead::default(), cost, now)?;
+        let refusal = self.refusal(&lane, header.limit_group(), Ahead::default(), cost, now)?;
         Ok(refusal.map_or(Admission::Start, |_| Admission::Defer))
     }
 
@@ -210,15 +249,22 @@ impl<R: Rows> Executor<R> {
         self.apply(id, EventKind::Defer, Transition::default(), now).map(|_| ())
     }
 
-    /// Takes a job out of the limits of the state that it leaves.
-    pub(crate) fn leave_limits(entry: &mut Entry) -> Left {
-        let header = &entry.job.header;
-        if entry.job.limits.is_empty() {
+    /// Takes a job out of the limits of the state that it leaves. A running job counts under all limits that its lane
+    /// has now.
+    pub(crate) fn leave_limits(&self, entry: &mut Entry) -> Left {
+        if self.limits.is_empty() && entry.job.limits.is_empty() {
+            return Left::default();
+        }
+        let mut limits = std::mem::take(&mut entry.job.limits);
+        let (header, state) = (&entry.job.header, entry.job.state);
+        if state == State::Running {
+            limits = self.names_of_limits(&lane_of(header));
+        }
+        if limits.is_empty() {
             return Left::default();
         }
         let (lane, group) = (lane_of(header), header.limit_group().to_owned());
-        let was = Some((entry.job.state, std::mem::take(&mut entry.job.limits)));
-        Left { was, lane: Some(lane), group, joined: None }
+        Left { was: Some((state, limits)), lane: Some(lane), group, joined: None }
     }
 
     /// Records the line that a job is in after its transition.
@@ -372,8 +418,9 @@ impl<R: Rows> Executor<R> {
     /// Checks that a report may hold what it names.
     pub(crate) fn check_hold(&self, entry: &Entry, hold: &Hold) -> Result<()> {
         self.need_limits("snooze the job instead")?;
+        let lane = lane_of(&entry.job.header);
         match &hold.on {
-            HoldOn::Limit(name) if !entry.job.limits.contains(name) => {
+            HoldOn::Limit(name) if !self.names_of_limits(&lane).contains(name) => {
                 let expected = "the job does not run under this limit";
                 Err(Error::invalid("hold.limit", name, expected))
             }
@@ -381,7 +428,7 @@ impl<R: Rows> Executor<R> {
                 let expected = "the job runs under no limit by group: hold its queue, or a limit";
                 Err(Error::invalid("hold.group", entry.job.header.limit_group(), expected))
             }
-            HoldOn::Limit(_) | HoldOn::Group | HoldOn::Queue => Ok(()),
+            HoldOn::Limit(_) | HoldOn::Limits | HoldOn::Group | HoldOn::Queue => Ok(()),
             _ => Err(crate::unknown("hold")),
         }
     }
@@ -391,13 +438,13 @@ impl<R: Rows> Executor<R> {
         let group = entry.job.header.limit_group();
         let held = |name: &Name, limit: &Limit| match &hold.on {
             HoldOn::Limit(held) => held == name,
+            HoldOn::Limits => true,
             HoldOn::Group => limit.by_group,
             HoldOn::Queue => false,
             // Refused by the check above.
             _ => false,
         };
-        let limits = entry.job.limits.iter();
-        let limits = limits.filter_map(|name| self.limits.get_key_value(name));
+        let limits = self.limits_of(&lane_of(&entry.job.header)).into_iter();
         let limits = limits.filter(|(name, limit)| held(name, limit));
         limits.map(|(name, limit)| (name.clone(), limit.counted_in(group).to_owned())).collect()
     }
@@ -405,12 +452,14 @@ impl<R: Rows> Executor<R> {
     /// Stops starts until a time.
     pub(crate) fn hold(&mut self, entry: &Entry, hold: &Hold, now: Timestamp) -> Result<()> {
         let until = now.plus(hold.ms);
-        for (name, group) in self.held_limits(entry, hold) {
+        let limits = self.held_limits(entry, hold);
+        let none_to_hold = hold.on == HoldOn::Limits && limits.is_empty();
+        for (name, group) in limits {
             let mut meter = self.rows.with_meter(&name, &group, Clone::clone)?;
             meter.hold(until);
             self.rows.save_meter(&name, &group, &meter)?;
         }
-        if hold.on == HoldOn::Queue {
+        if hold.on == HoldOn::Queue || none_to_hold {
             let queue = &entry.job.header.queue;
             let settings = self.queues.entry(queue.clone()).or_default();
             settings.held_until = (hold.ms > 0).then_some(until);
@@ -418,6 +467,23 @@ impl<R: Rows> Executor<R> {
         }
         // Claims that wait must learn the new time.
         self.readied += 1;
+        Ok(())
+    }
+}
+
+impl<R: Rows> Executor<R> {
+    /// Removes holds of queues that are over from their settings, so that a store need not decide them again.
+    pub fn end_holds(&mut self, now: Timestamp) -> Result<()> {
+        let is_over = |at: Option<Timestamp>| at.is_some_and(|until| until <= now);
+        let held = self.queues.iter().filter(|(_, settings)| is_over(settings.held_until));
+        for queue in held.map(|(queue, _)| queue.clone()).collect::<Vec<Name>>() {
+            let settings = self.queues.entry(queue.clone()).or_default();
+            settings.held_until = None;
+            if *settings == Default::default() {
+                self.queues.remove(&queue);
+            }
+            self.rows.save_queue(&queue, self.queues.get(&queue))?;
+        }
         Ok(())
     }
 }

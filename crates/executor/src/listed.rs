@@ -8,6 +8,9 @@ use windlass_core::limits::LIMITS_MAX;
 use windlass_core::model::{Limit, Name};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
+/// Maximum number of queues and kinds that an error names.
+const USERS_NAMED_MAX: usize = 10;
+
 impl<R: Rows> Executor<R> {
     /// Refuses a list with an unknown limit, or one that an engine cannot share between queues. `queue` is the queue
     /// that lists them; `None`: a kind.
@@ -31,29 +34,25 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Applies a changed list of a queue or a kind: its running jobs count under the new limits, and its lines are
-    /// examined again.
+    /// Applies a changed list of a queue or a kind: its running jobs count under the limits that it lists now, and its
+    /// lines are examined again. A store that counts running jobs by lane loads no sessions here, and edits no job.
     pub(crate) fn relist(
         &mut self,
-        limits: &[Name],
         queue: Option<&Name>,
         kind: Option<&Name>,
         now: Timestamp,
     ) -> Result<()> {
-        let held: Vec<JobId> = match limits.is_empty() {
-            true => Vec::new(),
-            false => self.sessions.keys().flat_map(|session| self.rows.held(session)).collect(),
-        };
-        for id in held {
-            let missing = self.read(id, |entry| {
+        let held = self.sessions.keys().flat_map(|session| self.rows.held(session));
+        for id in held.collect::<Vec<JobId>>() {
+            let (lane, counted) = self.read(id, |entry| {
                 let header = &entry.job.header;
-                let lists = queue.is_none_or(|queue| *queue == header.queue)
-                    && kind.is_none_or(|kind| *kind == header.kind);
-                let missing = |name: &&Name| lists && !entry.job.limits.contains(name);
-                limits.iter().filter(missing).cloned().collect::<Vec<Name>>()
+                ((header.queue.clone(), header.kind.clone()), entry.job.limits.clone())
             })?;
-            if !missing.is_empty() {
-                self.edit(id, |entry| entry.job.limits.extend(missing))?;
+            let lists = queue.is_none_or(|queue| *queue == lane.0)
+                && kind.is_none_or(|kind| *kind == lane.1);
+            let limits = self.names_of_limits(&lane);
+            if lists && counted != limits {
+                self.edit(id, |entry| entry.job.limits = limits)?;
             }
         }
         self.reopen(queue, kind, now)
@@ -76,8 +75,10 @@ impl<R: Rows> Executor<R> {
             None => {
                 let users = queues.iter().map(|queue| format!("queue {queue}"));
                 let users = users.chain(kinds.iter().map(|kind| format!("kind {kind}")));
-                if let Some(user) = users.into_iter().next() {
-                    let expected = format!("{user} lists it: remove it there first");
+                let users: Vec<String> = users.take(USERS_NAMED_MAX).collect();
+                if !users.is_empty() {
+                    let users = users.join(", ");
+                    let expected = format!("it is in use; first take it off the limits of {users}");
                     return Err(Error::invalid("limit", name, expected));
                 }
                 self.limits.remove(&name);

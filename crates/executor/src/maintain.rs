@@ -2,7 +2,7 @@
 
 use crate::commit::Transition;
 use crate::executor::Executor;
-use crate::rows::{Due, Maintenance, Rows};
+use crate::rows::{Due, Maintenance, Opening, Rows};
 use crate::unknown;
 use windlass_core::engine::{
     MaintainReply, MaintainRequest, Page, RemovedCount, RemovedQuery, SessionId, Work,
@@ -40,13 +40,8 @@ impl<R: Maintenance> Executor<R> {
     fn promote(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         let due = self.rows.scheduled(one_more(request))?;
         let mut reply = self.maintain_due(request, due, now)?;
-        for (queue, opening) in self.rows.all_openings(request.budget as usize)? {
-            if opening.at > now || reply.done == request.budget {
-                break;
-            }
-            self.examine_line(&(queue, opening.kind), &opening.group, now)?;
-            reply.done += 1;
-        }
+        let openings = self.rows.all_openings(request.budget as usize)?;
+        self.open_lines(openings, request, &mut reply, now)?;
         if let Some((_, next)) = self.rows.all_openings(1)?.first() {
             reply.more |= next.at <= now;
             reply.next_at = reply.next_at.into_iter().chain([next.at]).min();
@@ -91,6 +86,24 @@ impl<R: Rows> Executor<R> {
             Work::Compact => Ok(MaintainReply::default()),
             _ => Err(unknown("work")),
         }
+    }
+
+    /// Examines lines whose time has come, within the budget that the step has left.
+    pub fn open_lines(
+        &mut self,
+        openings: Vec<(Name, Opening)>,
+        request: MaintainRequest,
+        reply: &mut MaintainReply,
+        now: Timestamp,
+    ) -> Result<()> {
+        for (queue, opening) in openings {
+            if opening.at > now || reply.done == request.budget {
+                break;
+            }
+            self.examine_line(&(queue, opening.kind), &opening.group, now)?;
+            reply.done += 1;
+        }
+        Ok(())
     }
 
     /// Applies `event` to one due job after the other. The first job beyond the budget determines the reply's

@@ -68,11 +68,8 @@ pub fn share(ranks: usize) -> u64 {
 /// Sets the ready jobs of a lane by priority, from its first ranks.
 pub fn report(lane: &mut LaneStats, ranks: &[Rank]) {
     let reported = || ranks.iter().take(PRIORITIES_MAX).filter(|rank| rank.is_priority());
-    let priority = |rank: &Rank| PriorityStats {
-        priority: rank.priority,
-        available: rank.counted,
-        head_ready_at: rank.head_ready_at,
-    };
+    let priority =
+        |rank: &Rank| PriorityStats::new(rank.priority, rank.counted, rank.head_ready_at);
     lane.priorities = reported().map(priority).collect();
     let rest = lane.unlisted();
     let mut open = lane.priorities.iter_mut().zip(reported()).filter(|(_, rank)| rank.more);

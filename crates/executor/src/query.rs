@@ -46,10 +46,12 @@ impl<R: Maintenance> Executor<R> {
         Ok(lanes)
     }
 
-    /// Checks that rows and everything derived from them agree.
-    pub fn check(&mut self, repair: bool) -> Result<CheckReport> {
+    /// Checks that rows and everything derived from them agree, and that no line waits for nothing.
+    pub fn check(&mut self, repair: bool, now: Timestamp) -> Result<CheckReport> {
         let sessions = &self.sessions;
-        self.rows.check(&|id| sessions.contains_key(id), repair)
+        let mut report = self.rows.check(&|id| sessions.contains_key(id), repair)?;
+        report.findings.extend(self.check_lines(repair, now)?);
+        Ok(report)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::session::SessionEntry;
+use std::collections::BTreeMap;
 use windlass_core::engine::{
     CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
     SessionId,
@@ -102,6 +103,17 @@ pub struct Standing {
     pub served: i64,
     /// The latest turn that the tenant has taken; `None` for a new tenant.
     pub latest: Option<i64>,
+}
+
+/// Counts of the jobs under limits, for statistics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitCounts {
+    /// Jobs in the lines of groups, by lane.
+    pub in_lines: BTreeMap<LaneKey, u64>,
+    /// Lines, with the number of jobs that are in line or ready.
+    pub lines: Vec<(LaneKey, String, u64)>,
+    /// Running jobs by limit and group.
+    pub running: Vec<(Name, String, u64)>,
 }
 
 /// The time at which a job falls due, and its id.
@@ -246,6 +258,9 @@ pub trait Maintenance: Rows {
 
     /// The counts of all lanes, without their gates.
     fn stats(&self) -> Result<Vec<LaneStats>>;
+
+    /// Counts of the jobs under limits: all lanes, and at most `most` lines and running groups.
+    fn limit_counts(&self, most: usize) -> Result<LimitCounts>;
 
     /// The first `limit` scheduled jobs by the time they are due.
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>>;

@@ -57,7 +57,7 @@ impl<R: Rows> Executor<R> {
         };
         self.rows.save_session(&id, Some(&entry))?;
         self.sessions.insert(id.clone(), entry);
-        Ok(Session { id, expires_at })
+        Ok(Session::new(id, expires_at))
     }
 
     /// The session, unless it was reclaimed.

@@ -33,6 +33,19 @@ impl<R: Rows> Executor<R> {
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
     }
 
+    /// Gives an imported job that is in `state` now the unique key that it still holds.
+    pub(crate) fn keep_unique(
+        &mut self,
+        entry: &Entry,
+        state: Option<State>,
+        now: Timestamp,
+    ) -> Result<()> {
+        match entry.kept_unique(state, now) {
+            Some((slot, hold)) => self.rows.set_unique(slot, Some(hold)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a change by which `entry` would take a unique key that another job holds.
     pub(crate) fn check_free(
         &self,

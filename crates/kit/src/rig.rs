@@ -147,6 +147,11 @@ impl Rig {
         self.claim(self.wants(session, limit)).await
     }
 
+    /// Claims up to `limit` jobs of a queue; returns the jobs.
+    pub async fn take_from(&self, session: &SessionId, queue: &str, limit: u32) -> Vec<ClaimedJob> {
+        self.claim(Claim::new(self.claimant(session), queue, limit)).await
+    }
+
     /// Claims exactly one job of the default queue.
     pub async fn take_one(&self, session: &SessionId) -> ClaimedJob {
         let mut jobs = self.take(session, 1).await;

@@ -154,18 +154,29 @@
     if (event.persisted) poll();
   });
 
-  // "Select all" needs this script, which therefore adds it.
+  // "Select all" needs this script, which therefore adds it. Buttons for selected rows are enabled
+  // while a row is selected.
+  const boxes = (form, name) => [...form.elements].filter((box) => box.type === "checkbox" && box.name === name);
+
   function prepare() {
     for (const box of document.querySelectorAll("label.all")) box.hidden = false;
+    for (const button of document.querySelectorAll("button[data-selected]")) {
+      button.disabled = !boxes(button.form, button.dataset.selected).some((box) => box.checked);
+    }
   }
 
   document.addEventListener("change", (event) => {
     const name = event.target.dataset.all;
-    if (!name) return;
-    for (const box of event.target.form.elements) {
-      if (box.type === "checkbox" && box.name === name) box.checked = event.target.checked;
-    }
+    if (name) for (const box of boxes(event.target.form, name)) box.checked = event.target.checked;
+    prepare();
   });
+
+  // A notice is about the action that led here: loading the page again must not repeat it.
+  const address = new URL(location.href);
+  if (address.searchParams.has("notice")) {
+    for (const name of ["notice", "count"]) address.searchParams.delete(name);
+    history.replaceState(null, "", address);
+  }
 
   // Confirms actions that cannot be undone.
   document.addEventListener("submit", (event) => {
@@ -202,6 +213,8 @@
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, textarea, select")) {
       if (event.key === "Escape") event.target.blur();
+      // Enter in a checkbox would send its form.
+      if (event.key === "Enter" && event.target.type === "checkbox") event.preventDefault();
       return;
     }
     const begun = Date.now() - chord < CHORD_MS;

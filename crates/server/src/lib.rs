@@ -43,6 +43,7 @@ mod handle;
 mod health;
 mod hosting;
 mod late;
+mod limit_gauges;
 mod long_poll;
 mod meter;
 mod metrics;

@@ -1,5 +1,6 @@
 //! Metrics: the exporter, and gauges that are read from the store. It must not know the collectors.
 
+use crate::limit_gauges::LimitGauges;
 use metrics::{describe_gauge, gauge};
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Engine, LaneStats, StatsRequest};
+use windlass_core::engine::{Engine, LaneStats, LimitStats, StatsRequest};
 use windlass_services::LaneGauges;
 
 /// Minimum interval between reads of the store's statistics, regardless of the number of
@@ -52,6 +53,7 @@ pub(crate) struct StoreGauges {
 
 struct Seen {
     lanes: LaneGauges,
+    limits: LimitGauges,
     /// When the store was last read.
     at: Option<Instant>,
 }
@@ -62,7 +64,8 @@ impl StoreGauges {
         let all = StatsRequest::default();
         let request = if by_priority { all.by_priority() } else { all };
         let lanes = LaneGauges::new(by_kind).by_priority(by_priority);
-        Self { engine, request, seen: Mutex::new(Seen { lanes, at: None }) }
+        let seen = Seen { lanes, limits: LimitGauges::new(), at: None };
+        Self { engine, request, seen: Mutex::new(seen) }
     }
 
     /// Updates the gauges if they are older than a second. Concurrent calls share one read.
@@ -75,25 +78,37 @@ impl StoreGauges {
         let read = timeout(ANSWER_WITHIN, self.read_store()).await;
         seen.at = Some(Instant::now());
         match read {
-            Ok(Ok((now, lanes, workers))) => {
-                seen.lanes.show(&lanes, now);
-                gauge!("windlass_active_workers").set(workers as f64);
+            Ok(Ok(stats)) => {
+                seen.lanes.show(&stats.lanes, stats.now);
+                seen.limits.show(&stats.limits);
+                gauge!("windlass_active_workers").set(stats.workers as f64);
             }
             away => {
                 debug!(?away, "cannot read the store's statistics");
                 seen.lanes.unknown();
+                seen.limits.unknown();
                 gauge!("windlass_active_workers").set(f64::NAN);
             }
         }
     }
 
-    async fn read_store(&self) -> windlass_core::Result<(Timestamp, Vec<LaneStats>, usize)> {
+    async fn read_store(&self) -> windlass_core::Result<StoreStats> {
         let stats = self.engine.stats(self.request.clone()).await?;
-        let sessions = self.engine.sessions().await?.value;
+        let limits = self.engine.limits().await?.value;
         // Counts claims without an explicit session too: each has an unnamed session for the time
         // of its lease.
-        Ok((stats.now, stats.value, sessions.len()))
+        let workers = self.engine.sessions().await?.value.len();
+        Ok(StoreStats { now: stats.now, lanes: stats.value, limits, workers })
     }
+}
+
+/// The statistics of a store at one time.
+#[derive(Debug)]
+struct StoreStats {
+    now: Timestamp,
+    lanes: Vec<LaneStats>,
+    limits: Vec<LimitStats>,
+    workers: usize,
 }
 
 fn describe() {

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use windlass_core::Timestamp;
 use windlass_core::engine::Engine;
-use windlass_core::time::{HOUR_MS, MINUTE_MS};
+use windlass_core::time::HOUR_MS;
 use windlass_services::{Flow, Resolution, Sample, SampleQuery, Samples};
 use windlass_wire::Point;
 
@@ -72,10 +72,10 @@ pub(crate) fn points(samples: &[Sample], from: Timestamp, step_ms: u64) -> Vec<P
     sums.into_iter().map(|(place, sum)| sum.point(from.plus(place * step_ms))).collect()
 }
 
-/// The minutes of the last hour, over all queues and servers. Concurrent readers share one read.
+/// The minutes of the last hour, over all servers. Concurrent readers share one read.
 pub(crate) struct LastHour {
     engine: Arc<dyn Engine>,
-    read: Mutex<Option<(Instant, Arc<Vec<Point>>)>>,
+    read: Mutex<Option<(Instant, Arc<Vec<Sample>>)>>,
 }
 
 impl LastHour {
@@ -83,20 +83,19 @@ impl LastHour {
         Self { engine, read: Mutex::default() }
     }
 
-    /// Its points; empty if the store cannot be read.
-    pub(crate) async fn points(&self, now: Timestamp) -> Arc<Vec<Point>> {
+    /// Its samples, oldest first; empty if the store cannot be read.
+    pub(crate) async fn samples(&self, now: Timestamp) -> Arc<Vec<Sample>> {
         let mut read = self.read.lock().await;
-        if let Some((at, points)) = &*read
+        if let Some((at, samples)) = &*read
             && at.elapsed() < REREAD_AFTER
         {
-            return points.clone();
+            return samples.clone();
         }
-        let from = now.minus(HOUR_MS);
-        let query = SampleQuery::new(Resolution::Minute, from, now);
+        let query = SampleQuery::new(Resolution::Minute, now.minus(HOUR_MS), now);
         // A chart must not fail a whole page.
         let samples = Samples::new(self.engine.clone()).read(&query).await.unwrap_or_default();
-        let points = Arc::new(points(&samples, Resolution::Minute.start(from), MINUTE_MS));
-        *read = Some((Instant::now(), points.clone()));
-        points
+        let samples = Arc::new(samples);
+        *read = Some((Instant::now(), samples.clone()));
+        samples
     }
 }

@@ -40,6 +40,7 @@
 mod audit;
 mod board;
 mod breaker;
+mod explain;
 mod handle;
 mod host;
 mod host_name;
@@ -62,6 +63,7 @@ mod upkeep;
 pub use audit::{Action, Audit, AuditPage, AuditQuery, AuditRow, Audited};
 pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
+pub use explain::explain;
 pub use handle::ServicesHandle;
 pub use host::{Host, HostGuard};
 pub use host_name::host_name;

@@ -187,6 +187,8 @@ mod guides {
     struct Testing;
     #[doc = include_str!("../../../docs/guides/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../../docs/guides/limits.md")]
+    struct Limits;
     #[doc = include_str!("../../../docs/guides/services.md")]
     struct Services;
     #[cfg(all(feature = "process", unix))]

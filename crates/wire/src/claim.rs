@@ -70,6 +70,10 @@ pub struct Claim {
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::ClaimLimit))]
     pub limit: u32,
+    /// Only jobs with this priority or a higher number, that is, as urgent as this or less. All queues must be in strict
+    /// order. Not together with `wait_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_priority: Option<i32>,
     /// Parts to include; the payload by default.
     #[serde(
         default,
@@ -181,7 +185,12 @@ impl Claim {
                 }
             }
         };
+        if self.from_priority.is_some() {
+            let expected = "a claim from a priority on does not wait: wait for any job, then claim";
+            absent(&self.wait_ms, "wait_ms", expected)?;
+        }
         let mut claim = engine::Claim::new(by, "", self.limit);
+        claim.from_priority = self.from_priority;
         let queues = self.queues.into_iter().map(Want::into_parts);
         claim.queues = queues.map(|(queue, limit)| QueueWant { queue, limit }).collect();
         claim.kinds = self.kinds.map(|kinds| {
@@ -210,6 +219,7 @@ impl From<engine::Claim> for Claim {
                 kinds.into_iter().map(|want| Want::new(want.kind, want.limit)).collect()
             }),
             limit: claim.limit,
+            from_priority: claim.from_priority,
             parts: (claim.parts != PartSet::PAYLOAD).then(|| part_names(claim.parts)),
             wait_ms: None,
         };

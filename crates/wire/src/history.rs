@@ -4,7 +4,9 @@
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::Timestamp;
-use windlass_core::engine::{Cursor, Page, RemovedCount, RemovedKey, RemovedQuery};
+use windlass_core::engine::{
+    Cursor, Page, RemovedCount, RemovedCountFields, RemovedKey, RemovedQuery,
+};
 use windlass_core::model::{Name, State};
 
 /// Query for the history; absent fields match all.
@@ -85,7 +87,8 @@ impl From<RemovedQuery> for HistoryQuery {
 
 impl From<Page<RemovedCount>> for HistoryPage {
     fn from(page: Page<RemovedCount>) -> Self {
-        let row = |RemovedCount { key, count }: RemovedCount| {
+        let row = |row: RemovedCount| {
+            let RemovedCountFields { key, count } = row.into();
             let RemovedKey { hour, queue, kind, tenant, outcome, .. } = key;
             HistoryRow { hour, queue, kind, tenant, outcome, count }
         };
@@ -97,7 +100,8 @@ impl From<HistoryPage> for Page<RemovedCount> {
     fn from(page: HistoryPage) -> Self {
         let row = |row: HistoryRow| {
             let HistoryRow { hour, queue, kind, tenant, outcome, count } = row;
-            RemovedCount { key: RemovedKey::new(hour, queue, kind, tenant, outcome), count }
+            let key = RemovedKey::new(hour, queue, kind, tenant, outcome);
+            RemovedCountFields { key, count }.into()
         };
         Self::new(page.rows.into_iter().map(row).collect(), page.next)
     }

@@ -45,6 +45,7 @@ mod claim;
 mod configure;
 mod dead;
 mod enqueue;
+mod explain;
 mod fault;
 mod health;
 mod history;
@@ -79,6 +80,7 @@ pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};
 pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Settings};
 pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
 pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
+pub use explain::{Cause, Explanation};
 pub use fault::{Fault, Problem};
 pub use health::{Alive, Disk, StoreHealth};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};
@@ -87,7 +89,7 @@ pub use job::{Import, Job, Jobs, Page};
 pub use kinds::{
     Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds, PriorityRule,
 };
-pub use limit::{Limit, LimitView, Limits, Rate, Rule, Take, Took};
+pub use limit::{GroupStats, Limit, LimitView, Limits, Rate, Rule, Take, Took};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};

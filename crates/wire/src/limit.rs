@@ -85,11 +85,47 @@ pub struct LimitView {
     /// Kinds that list it.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>))]
     pub kinds: Vec<Name>,
+    /// Running jobs that it counts, of all groups.
+    pub running: u64,
+    /// Jobs of its queues and kinds that are ready or in the line of their group.
+    pub waiting: u64,
+    /// Tokens that jobs could take now; absent without a rate, and for a limit by group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Until when a report holds it; absent if none does, and for a limit by group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub held_until: Option<Timestamp>,
+    /// Of a limit by group, the groups with the most jobs, at most 20. All others are the difference to `running` and
+    /// `waiting`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupStats>,
+}
+
+/// The jobs of one group under a limit, and what it allows the group now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct GroupStats {
+    /// The group; empty for jobs without a group and a tenant.
+    pub group: String,
+    /// Its running jobs that the limit counts.
+    pub running: u64,
+    /// Its jobs that are ready or in line.
+    pub waiting: u64,
+    /// Tokens that its jobs could take now; absent without a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Until when a report holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub held_until: Option<Timestamp>,
 }
 
 impl LimitView {
-    /// All limits, with the queues and kinds that list each.
-    pub fn all(settings: engine::Settings) -> Vec<Self> {
+    /// All limits, with the queues and kinds that list each, and its statistics.
+    pub fn all(settings: engine::Settings, stats: Vec<engine::LimitStats>) -> Vec<Self> {
+        let mut stats: BTreeMap<Name, engine::LimitStats> =
+            stats.into_iter().map(|stats| (stats.name.clone(), stats)).collect();
         let engine::Settings { queues, kinds, limits, .. } = settings;
         let view = |(name, limit): (Name, model::Limit)| {
             let lists = |limits: &[Name]| limits.contains(&name);
@@ -99,9 +135,47 @@ impl LimitView {
                 of_queues.map(|(queue, _)| queue.clone()).collect(),
                 of_kinds.map(|(kind, _)| kind.clone()).collect(),
             );
-            Self { limit: limit.into(), queues: of_queues, kinds: of_kinds, name }
+            let mut view = Self {
+                limit: limit.into(),
+                queues: of_queues,
+                kinds: of_kinds,
+                running: 0,
+                waiting: 0,
+                tokens: None,
+                held_until: None,
+                groups: Vec::new(),
+                name,
+            };
+            // A limit that was created since the settings were read has no statistics yet.
+            if let Some(stats) = stats.remove(&view.name) {
+                view.count(stats);
+            }
+            view
         };
         limits.into_iter().map(view).collect()
+    }
+
+    fn count(&mut self, stats: engine::LimitStats) {
+        let engine::LimitStatsFields { name: _, running, waiting, tokens, held_until, groups } =
+            stats.into();
+        let group = |group: engine::GroupStats| {
+            let engine::GroupStatsFields { group, running, waiting, tokens, held_until } =
+                group.into();
+            GroupStats { group, running, waiting, tokens, held_until }
+        };
+        (self.running, self.waiting) = (running, waiting);
+        (self.tokens, self.held_until) = (tokens, held_until);
+        self.groups = groups.into_iter().map(group).collect();
+    }
+
+    /// Converts to the core statistics.
+    pub fn into_stats(self) -> engine::LimitStats {
+        let Self { name, running, waiting, tokens, held_until, groups, .. } = self;
+        let group = |GroupStats { group, running, waiting, tokens, held_until }| {
+            engine::GroupStatsFields { group, running, waiting, tokens, held_until }.into()
+        };
+        let groups = groups.into_iter().map(group).collect();
+        engine::LimitStatsFields { name, running, waiting, tokens, held_until, groups }.into()
     }
 }
 

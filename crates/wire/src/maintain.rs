@@ -138,14 +138,17 @@ pub struct Finding {
 
 impl From<engine::CheckReport> for CheckReport {
     fn from(report: engine::CheckReport) -> Self {
-        let finding = |engine::Finding { what, repaired }| Finding { what, repaired };
+        let finding = |finding: engine::Finding| {
+            let engine::FindingFields { what, repaired } = finding.into();
+            Finding { what, repaired }
+        };
         Self { jobs: report.jobs, findings: report.findings.into_iter().map(finding).collect() }
     }
 }
 
 impl From<CheckReport> for engine::CheckReport {
     fn from(report: CheckReport) -> Self {
-        let finding = |Finding { what, repaired }| engine::Finding { what, repaired };
+        let finding = |Finding { what, repaired }| engine::FindingFields { what, repaired }.into();
         let mut full = Self::default();
         full.jobs = report.jobs;
         full.findings = report.findings.into_iter().map(finding).collect();

@@ -19,8 +19,9 @@ pub use shapes::{
     QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
 };
 pub use words::{
-    Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,
-    PartOrResult, QueueOrder, State, UniqueScope, UniqueUntil, Work, WritablePart,
+    Atomicity, AttemptEnd, CauseCode, Codec, Durability, Finish, Gate, Location, Missed,
+    OnConflict, PartName, PartOrResult, QueueOrder, State, UniqueScope, UniqueUntil, Work,
+    WritablePart,
 };
 
 use utoipa::openapi::RefOr;

@@ -5,7 +5,7 @@ use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::limits;
 use windlass_core::model;
-use windlass_core::policy::{self, OnConflict, UniqueScope, Until};
+use windlass_core::policy::{self, KeepMaxFields, OnConflict, UniqueScope, Until};
 
 /// A uniqueness constraint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,12 +138,13 @@ pub struct KeepMax {
 
 impl From<KeepMax> for policy::KeepMax {
     fn from(KeepMax { completed, cancelled, dead, expired }: KeepMax) -> Self {
-        Self { completed, cancelled, dead, expired }
+        KeepMaxFields { completed, cancelled, dead, expired }.into()
     }
 }
 
 impl From<policy::KeepMax> for KeepMax {
-    fn from(policy::KeepMax { completed, cancelled, dead, expired }: policy::KeepMax) -> Self {
+    fn from(keep_max: policy::KeepMax) -> Self {
+        let KeepMaxFields { completed, cancelled, dead, expired } = keep_max.into();
         Self { completed, cancelled, dead, expired }
     }
 }

@@ -275,7 +275,7 @@ pub struct LanePriority {
 
 impl From<engine::PriorityStats> for LanePriority {
     fn from(stats: engine::PriorityStats) -> Self {
-        let engine::PriorityStats { priority, available, head_ready_at } = stats;
+        let engine::PriorityStatsFields { priority, available, head_ready_at } = stats.into();
         Self { priority, available, head_ready_at }
     }
 }
@@ -283,7 +283,7 @@ impl From<engine::PriorityStats> for LanePriority {
 impl From<LanePriority> for engine::PriorityStats {
     fn from(priority: LanePriority) -> Self {
         let LanePriority { priority, available, head_ready_at } = priority;
-        Self { priority, available, head_ready_at }
+        engine::PriorityStatsFields { priority, available, head_ready_at }.into()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The paths of the API, shared by the server and clients.
 
+use windlass_core::JobId;
+
 /// Declares path constants.
 macro_rules! paths {
     ($($(#[$doc:meta])* $name:ident = $path:literal;)+) => {
@@ -22,6 +24,8 @@ paths! {
     JOB = "/v1/jobs/{id}";
     /// `POST` changes one job.
     JOB_CHANGE = "/v1/jobs/{id}/change";
+    /// `GET` explains why one job is not running.
+    JOB_WHY = "/v1/jobs/{id}/why";
     /// `GET` returns the raw bytes of a part or the result, `PUT` writes a part of a running job.
     JOB_PART = "/v1/jobs/{id}/{part}";
     /// `GET` lists dead letters.
@@ -102,6 +106,11 @@ paths! {
 /// The path of one session.
 pub fn session(session: &str) -> String {
     format!("{SESSIONS}/{}", step(session))
+}
+
+/// The path that explains why a job is not running.
+pub fn why(id: JobId) -> String {
+    format!("{JOBS}/{id}/why")
 }
 
 /// The path that takes tokens of a limit.

@@ -116,13 +116,15 @@ pub struct Session {
 
 impl From<engine::Session> for Session {
     fn from(session: engine::Session) -> Self {
-        Self { session: session.id, expires_at: session.expires_at }
+        let engine::SessionFields { id, expires_at } = session.into();
+        Self { session: id, expires_at }
     }
 }
 
 impl From<Session> for engine::Session {
     fn from(session: Session) -> Self {
-        Self { id: session.session, expires_at: session.expires_at }
+        let Session { session: id, expires_at } = session;
+        engine::SessionFields { id, expires_at }.into()
     }
 }
 

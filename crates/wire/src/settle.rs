@@ -99,7 +99,7 @@ pub struct SettleItem {
     )]
     #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub follow_ups: Vec<NewJob>,
-    /// Stops starts for a time: of jobs under a limit, of the job's group, or of its queue.
+    /// Stops starts for a time: of jobs under one or all of the job's limits, of its group, or of its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
 }
@@ -113,6 +113,9 @@ pub struct Hold {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub limit: Option<Name>,
+    /// All limits that the job runs under, as for `limit`; its queue if there are none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: bool,
     /// The job's group, in all its limits by group.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: bool,
@@ -126,14 +129,14 @@ pub struct Hold {
 
 impl Hold {
     fn into_core(self) -> Result<engine::Hold> {
-        match self {
-            Self { limit: Some(name), group: false, queue: false, ms } => {
-                Ok(engine::Hold::limit(name, ms))
-            }
-            Self { limit: None, group: true, queue: false, ms } => Ok(engine::Hold::group(ms)),
-            Self { limit: None, group: false, queue: true, ms } => Ok(engine::Hold::queue(ms)),
+        let Self { limit, limits, group, queue, ms } = self;
+        match (limit, limits, group, queue) {
+            (Some(name), false, false, false) => Ok(engine::Hold::limit(name, ms)),
+            (None, true, false, false) => Ok(engine::Hold::limits(ms)),
+            (None, false, true, false) => Ok(engine::Hold::group(ms)),
+            (None, false, false, true) => Ok(engine::Hold::queue(ms)),
             _ => {
-                let expected = "give `limit`, `group` or `queue`, and only one of them";
+                let expected = "give `limit`, `limits`, `group` or `queue`, and only one of them";
                 Err(Error::invalid("hold", "ambiguous", expected))
             }
         }
@@ -142,9 +145,10 @@ impl Hold {
 
 impl From<engine::Hold> for Hold {
     fn from(hold: engine::Hold) -> Self {
-        let mut view = Self { limit: None, group: false, queue: false, ms: hold.ms };
+        let mut view = Self { limit: None, limits: false, group: false, queue: false, ms: hold.ms };
         match hold.on {
             engine::HoldOn::Limit(name) => view.limit = Some(name),
+            engine::HoldOn::Limits => view.limits = true,
             engine::HoldOn::Group => view.group = true,
             engine::HoldOn::Queue => view.queue = true,
             // A variant of a newer core names nothing and is refused by the server.

@@ -5,6 +5,7 @@ mod validate;
 use crate::batch::BatchHandler;
 use crate::error::BuildError;
 use crate::extract::{Kinded, Values};
+use crate::floors::Share;
 use crate::handler::{BlockingHandler, Handler, Route};
 use crate::middleware::{Middleware, Stack};
 use crate::options::Options;
@@ -14,7 +15,7 @@ use std::any::type_name;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::Engine;
-use windlass_core::model::PartName;
+use windlass_core::model::{PartName, Rate};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_services::{Host, ServiceOptions};
 
@@ -37,6 +38,7 @@ pub struct Builder {
     counts_outcomes: bool,
     queue_limits: Vec<(String, u32)>,
     kind_limits: Vec<(String, u32)>,
+    kind_rates: Vec<(String, Rate)>,
     kind_timeouts: Vec<(String, Duration)>,
     batch_lingers: Vec<(String, Duration)>,
     one_at_a_time: bool,
@@ -69,6 +71,7 @@ impl Builder {
             leftovers: Vec::new(),
             queue_limits: Vec::new(),
             kind_limits: Vec::new(),
+            kind_rates: Vec::new(),
             kind_timeouts: Vec::new(),
             batch_lingers: Vec::new(),
             one_at_a_time: false,
@@ -119,6 +122,24 @@ impl Builder {
     /// Maximum number of jobs of this kind that run at a time.
     pub fn kind_limit(mut self, kind: impl Into<String>, jobs: u32) -> Self {
         self.kind_limits.push((kind.into(), jobs));
+        self
+    }
+
+    /// How often this worker starts jobs of this kind. Jobs beyond the rate stay in the store, for other workers or for
+    /// later. For a rate over all workers, use a [limit](windlass_core::model::Limit).
+    pub fn kind_rate(mut self, kind: impl Into<String>, rate: Rate) -> Self {
+        self.kind_rates.push((kind.into(), rate));
+        self
+    }
+
+    /// Guarantees a share of the jobs that this worker starts, in percent, to jobs with this priority or a higher number,
+    /// as long as there are any: without it, they start only while there are no more urgent ones. May be repeated for
+    /// other priorities.
+    ///
+    /// For queues in [strict](windlass_core::model::Order::Strict) order. In the others no job starves, and the store
+    /// refuses such claims; the worker then logs an error and works without floors.
+    pub fn floor(mut self, from_priority: i32, percent: u32) -> Self {
+        self.options.floors.push(Share { from_priority, percent });
         self
     }
 

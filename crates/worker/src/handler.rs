@@ -10,7 +10,7 @@ use crate::stop::{Ended, Return};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::model::Name;
+use windlass_core::model::{Name, Rate};
 
 /// The future of a running handler.
 pub(crate) type Attempt = Pin<Box<dyn Future<Output = Ended> + Send>>;
@@ -133,6 +133,8 @@ pub(crate) struct Route {
     pub(crate) timeout: Option<Duration>,
     /// Maximum number of jobs of this kind that run at a time.
     pub(crate) limit: Option<u32>,
+    /// How often jobs of this kind start.
+    pub(crate) rate: Option<Rate>,
 }
 
 impl Route {
@@ -165,8 +167,8 @@ impl Route {
 
     fn of(kind: &str, call: Call, needs: Vec<Need>, blocking: bool) -> Self {
         let kind = kind.into();
-        let (queue, batching, timeout, limit) = (None, None, None, None);
-        Self { kind, queue, call, needs, batching, blocking, timeout, limit }
+        let (queue, batching, timeout, limit, rate) = (None, None, None, None, None);
+        Self { kind, queue, call, needs, batching, blocking, timeout, limit, rate }
     }
 
     /// Sets the queue that jobs of the handler's type go to.

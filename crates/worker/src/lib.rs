@@ -26,11 +26,13 @@ mod ctx;
 mod draft;
 mod error;
 mod extract;
+mod floors;
 mod handler;
 mod meters;
 mod middleware;
 mod options;
 mod outage;
+mod pace;
 mod panics;
 #[cfg(all(feature = "process", unix))]
 pub mod process;

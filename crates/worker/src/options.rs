@@ -1,5 +1,6 @@
 //! Options of a worker: defaults and bounds.
 
+use crate::floors::Share;
 use std::time::Duration;
 use windlass_core::limits;
 use windlass_core::model::PartSet;
@@ -60,6 +61,11 @@ pub(crate) const VAIN_CLAIMS_MAX: u32 = 3;
 /// Delay of a claim after too many empty ones.
 pub(crate) const VAIN_CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a floor without jobs is not claimed from again.
+pub(crate) const FLOOR_PAUSE: Duration = Duration::from_millis(250);
+/// Maximum number of floors.
+pub(crate) const FLOORS_MAX: usize = 8;
+
 /// Options of the whole worker, as opposed to those of single queues or kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -77,6 +83,8 @@ pub(crate) struct Options {
     pub(crate) heartbeat: Duration,
     /// Parts loaded with every claim.
     pub(crate) parts: PartSet,
+    /// Guaranteed shares of low priorities.
+    pub(crate) floors: Vec<Share>,
 }
 
 impl Default for Options {
@@ -95,6 +103,7 @@ impl Default for Options {
             session_ttl: Duration::from_millis(limits::SESSION_TTL_DEFAULT_MS),
             heartbeat: Duration::from_millis(limits::HEARTBEAT_MS),
             parts: PartSet::PAYLOAD,
+            floors: Vec::new(),
         }
     }
 }

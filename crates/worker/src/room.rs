@@ -2,8 +2,10 @@
 //! independent of engines.
 
 use crate::options::{CLAIM_SHARE_MIN, CLAIMS_MAX};
+use crate::pace::Pace;
 use crate::shared::Shared;
 use std::collections::HashMap;
+use tokio::time::Instant;
 use windlass_core::engine::{Claim, KindWant, QueueWant};
 use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX};
 use windlass_core::model::{Header, Name};
@@ -17,16 +19,24 @@ struct Count {
     promised: u32,
     /// Whether its jobs occupy a thread (kinds only).
     blocking: bool,
+    /// How often its jobs start (kinds only).
+    pace: Option<Pace>,
 }
 
 impl Count {
-    const fn is_full(&self) -> bool {
-        self.running >= self.limit
+    fn is_full(&self) -> bool {
+        self.open() == 0
+    }
+
+    /// Number of jobs that may start now.
+    fn open(&self) -> u32 {
+        let slots = self.limit.saturating_sub(self.running);
+        self.pace.as_ref().map_or(slots, |pace| slots.min(pace.left()))
     }
 
     /// Slots that a new claim may ask for.
-    const fn free(&self) -> u32 {
-        self.limit.saturating_sub(self.running).saturating_sub(self.promised)
+    fn free(&self) -> u32 {
+        self.open().saturating_sub(self.promised)
     }
 }
 
@@ -71,13 +81,17 @@ impl Room {
             running: 0,
             promised: 0,
             blocking,
+            pace: None,
         };
         let queues: Vec<Count> =
             shared.queues.iter().map(|queue| count(&queue.name, queue.limit, false)).collect();
         let kinds: Vec<Count> = shared
             .routes
             .iter()
-            .map(|route| count(&route.kind, route.limit, route.blocking))
+            .map(|route| Count {
+                pace: route.rate.map(Pace::new),
+                ..count(&route.kind, route.limit, route.blocking)
+            })
             .collect();
         let places = |counts: &[Count]| {
             counts.iter().enumerate().map(|(at, count)| (count.name.clone(), at)).collect()
@@ -115,8 +129,12 @@ impl Room {
     pub(crate) fn take(&mut self, queue: usize, kind: usize) {
         self.running += 1;
         self.queues[queue].running += 1;
-        self.kinds[kind].running += 1;
-        self.threads_busy += u32::from(self.kinds[kind].blocking);
+        let kind = &mut self.kinds[kind];
+        kind.running += 1;
+        if let Some(pace) = &mut kind.pace {
+            pace.take();
+        }
+        self.threads_busy += u32::from(kind.blocking);
     }
 
     pub(crate) fn give_back(&mut self, queue: usize, kind: usize) {
@@ -153,6 +171,12 @@ impl Room {
                 }
             }
         }
+    }
+
+    /// When a kind that may not start jobs now because of its rate may do so again.
+    pub(crate) fn opens_at(&self) -> Option<Instant> {
+        let paces = self.kinds.iter().filter_map(|kind| kind.pace.as_ref());
+        paces.filter_map(Pace::opens_at).min()
     }
 
     fn threads_free(&self, leaked: u32) -> u32 {

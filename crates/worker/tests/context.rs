@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::flaky::Flaky;
-use support::{change, enqueue, eventually, get, local, memory, reaches, until, worker};
+use support::{
+    change, enqueue, enqueue_all, eventually, get, local, memory, reaches, until, worker,
+};
 use tokio::sync::Notify;
-use windlass_core::engine::{Change, Engine, Filter, List};
-use windlass_core::model::{Job, NewJob, PartName, State as JobState};
+use windlass_core::engine::{Change, Configure, Engine, Filter, Hold, List};
+use windlass_core::model::{Job, Limit, NewJob, PartName, QueuePatch, State as JobState};
 use windlass_core::policy::Backoff;
 use windlass_core::{TypedJob, limits};
 use windlass_worker::{Cause, Ctx, Data, Raw, Stop};
@@ -207,6 +209,29 @@ async fn heavy_parts_come_on_demand_or_with_the_claim() {
 }
 
 #[tokio::test]
+async fn a_handler_edits_its_payload_and_moves_its_job_for_the_next_attempt() {
+    async fn turn(Raw(payload): Raw, ctx: Ctx) -> Result<String, Stop> {
+        assert_eq!(ctx.set_queue("a b").unwrap_err().field(), Some("queue"));
+        ctx.set_payload(&format!("attempt {}", ctx.attempt() + 1))?;
+        ctx.set_queue("other")?;
+        match ctx.attempt() {
+            1 => Err(Stop::snooze(Duration::ZERO)),
+            // A job that ends stays in its queue.
+            _ => Ok(format!("{} {}", ctx.queue(), String::from_utf8_lossy(&payload))),
+        }
+    }
+    let engine = memory();
+    let builder = worker(&engine).queue("default").queue("other").handle_kind("turn", turn);
+    let running = builder.build().unwrap().start();
+    let id = enqueue(&engine, NewJob::new("turn").json("\"first\"")).await;
+    let job = reaches(&engine, id, JobState::Completed).await;
+    assert_eq!(job.result.unwrap().bytes, r#""other \"attempt 2\"""#);
+    assert_eq!((&*job.header.queue, job.history.len()), ("other", 2));
+    assert_eq!(job.parts.payload.unwrap().bytes, "\"attempt 3\"");
+    running.drain().await;
+}
+
+#[tokio::test]
 async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
     async fn large(_: Raw, ctx: Ctx) -> Result<(), Stop> {
         let large = "x".repeat(limits::METADATA_BYTES_MAX + 1);
@@ -247,4 +272,29 @@ async fn a_cancellation_is_noticed_with_the_next_word_to_the_store() {
     change(&engine, id, Change::Cancel).await;
     reaches(&engine, id, JobState::Cancelled).await;
     running.drain().await;
+}
+
+#[tokio::test]
+async fn no_job_starts_between_a_hold_and_its_report() {
+    let store = memory();
+    let limit = Configure::limit("api", Limit::max_running(9));
+    let listed = Configure::queue("default", QueuePatch::limits(["api"]));
+    for set in store.configure(vec![limit, listed]).await.unwrap().value {
+        set.unwrap();
+    }
+    let ids = enqueue_all(&store, (0..50).map(|_| NewJob::new("call"))).await;
+    // A log line is stored before the outcome: meanwhile, the slot is free.
+    async fn call(_: Raw, ctx: Ctx) -> Result<(), Stop> {
+        ctx.log("429");
+        ctx.hold(Hold::limits(60_000))?;
+        Err(Stop::snooze(Duration::from_secs(60)))
+    }
+    let running = worker(&store).concurrency(1).handle_kind("call", call).build().unwrap().start();
+    let first = reaches(&store, ids[0], JobState::Scheduled).await;
+    assert_eq!((first.header.counters.failures, first.log.len()), (0, 1));
+    // A claim that was sent before the report has been answered by then.
+    running.drain().await;
+    let stats = store.limits().await.unwrap().value;
+    assert_eq!((stats[0].running, stats[0].waiting), (0, 49), "one job was started");
+    assert!(stats[0].held_until.is_some());
 }

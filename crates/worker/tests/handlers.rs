@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{enqueue, get, local, maintain, memory, reaches, typed, until, worker};
 use windlass_core::engine::{Change, Engine, Work};
-use windlass_core::model::{Finish, NewJob, State as JobState};
+use windlass_core::model::{Finish, NewJob, Rate, State as JobState};
 use windlass_core::policy::Backoff;
 use windlass_core::{TypedJob, limits};
 use windlass_worker::{
@@ -370,6 +370,13 @@ fn mistakes_in_a_worker_are_found_when_it_is_built() {
         (wrong(|b| b.handle_kind("add", noop).queue_limit("x", 1)), "queue_limit names \"x\""),
         (wrong(|b| b.handle_kind("add", noop).kind_limit("x", 1)), "kind_limit names \"x\""),
         (wrong(|b| b.handle_kind("add", noop).kind_limit("add", 0)), "kind_limit is 0"),
+        (
+            wrong(|b| b.handle_kind("add", noop).kind_rate("x", Rate::bucket(1, 1))),
+            "kind_rate names \"x\"",
+        ),
+        (wrong(|b| b.handle_kind("add", noop).kind_rate("add", Rate::bucket(0, 1))), "rate.amount"),
+        (wrong(|b| b.handle_kind("add", noop).floor(0, 100)), "floor is 100"),
+        (wrong(|b| b.handle_kind("add", noop).floor(1, 5).floor(1, 6)), "one share"),
         (
             wrong(|b| b.handle_kind("add", noop).kind_timeout("x", second)),
             "kind_timeout names \"x\"",

@@ -5,11 +5,11 @@ mod support;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use support::{enqueue_all, memory, reaches, until, worker};
+use std::time::{Duration, Instant};
+use support::{enqueue_all, local, memory, reaches, until, worker};
 use tokio::sync::Semaphore;
-use windlass_core::engine::Engine;
-use windlass_core::model::{NewJob, State as JobState};
+use windlass_core::engine::{Configure, Engine, StatsRequest};
+use windlass_core::model::{NewJob, Order, QueuePatch, Rate, State as JobState};
 use windlass_worker::{Builder, Ctx, Data, Raw, Stop};
 
 /// Every start in order, and the concurrency by queue and kind.
@@ -207,4 +207,106 @@ async fn an_idle_worker_is_woken_and_asks_for_nothing_meanwhile() {
     reaches(&engine, ids[0], JobState::Completed).await;
     running.drain().await;
     assert!(started.elapsed() < Duration::from_secs(3), "woken, not polled, and drained at once");
+}
+
+/// Kinds, and the times at which their jobs started.
+type Times = Arc<Mutex<Vec<(String, Instant)>>>;
+
+#[expect(clippy::disallowed_methods, reason = "a worker's own rate goes by the real clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[tokio::test]
+async fn jobs_of_a_kind_start_at_its_rate_and_others_as_they_come() {
+    let engine = memory();
+    fill(&engine, "default", "slow", 20).await;
+    fill(&engine, "default", "quick", 20).await;
+    let starts = Times::default();
+    async fn note(_: Raw, ctx: Ctx, Data(starts): Data<Times>) {
+        starts.lock().unwrap().push((ctx.kind().to_owned(), now()));
+    }
+    // Two at once, and then one every 20 ms.
+    let begun = now();
+    let rate = Rate::Bucket { amount: 50, per_ms: 1_000, burst: 2 };
+    let running = worker(&engine)
+        .data(starts.clone())
+        .handle_kind("slow", note)
+        .handle_kind("quick", note)
+        .kind_rate("slow", rate)
+        .build()
+        .unwrap()
+        .start();
+    until("all to end", || running.stats().completed == 40).await;
+    running.drain().await;
+    let starts = starts.lock().unwrap();
+    let of = |kind: &str| -> Vec<Instant> {
+        starts.iter().filter(|(of, _)| of == kind).map(|(_, at)| *at).collect()
+    };
+    let (slow, quick) = (of("slow"), of("quick"));
+    for (n, at) in slow.iter().enumerate().skip(2) {
+        // A handler begins after the worker has counted its start.
+        let least = Duration::from_millis(20 * (n as u64 - 1));
+        assert!(*at - begun >= least, "start {n} after {:?}", *at - begun);
+    }
+    assert!(*quick.last().unwrap() < slow[19], "they do not wait for each other");
+}
+
+#[tokio::test]
+async fn no_more_jobs_of_a_kind_start_than_its_window_allows() {
+    let engine = memory();
+    fill(&engine, "default", "a", 20).await;
+    fill(&engine, "default", "b", 20).await;
+    let state = Watched::new(100);
+    let running = watching(&engine, &state)
+        .handle_kind("b", watched)
+        .kind_rate("a", Rate::window(3, 3_600_000))
+        .build()
+        .unwrap()
+        .start();
+    until("three and twenty to end", || running.stats().completed == 23).await;
+    running.drain().await;
+    assert_eq!(state.starts().len(), 23);
+    let left = engine.stats(StatsRequest::default()).await.unwrap().value;
+    assert_eq!(left.iter().map(|lane| lane.available).collect::<Vec<_>>(), [17, 0]);
+}
+
+/// Starts jobs from a backlog of 600 urgent and 200 other jobs; returns the priorities of the first 300.
+async fn first_starts(engine: &Arc<dyn Engine>, build: impl Fn(Builder) -> Builder) -> Vec<i32> {
+    let job = |priority: i32| NewJob::new("p").priority(priority);
+    enqueue_all(engine, (0..800).map(|n| job(if n < 600 { 0 } else { 10 }))).await;
+    let starts: Arc<Mutex<Vec<i32>>> = Arc::default();
+    async fn note(_: Raw, ctx: Ctx, Data(starts): Data<Arc<Mutex<Vec<i32>>>>) {
+        starts.lock().unwrap().push(ctx.header().priority);
+    }
+    let builder = worker(engine).data(starts.clone()).handle_kind("p", note);
+    let running = build(builder).build().unwrap().start();
+    until("all to end", || running.stats().completed == 800).await;
+    running.drain().await;
+    let starts = starts.lock().unwrap();
+    starts[..300].to_vec()
+}
+
+#[tokio::test]
+async fn low_priorities_get_their_floor_beside_a_backlog_of_urgent_jobs() {
+    let (local, _dir) = local();
+    for engine in [memory(), local] {
+        let without = first_starts(&engine, |builder| builder.concurrency(4)).await;
+        assert!(without.iter().all(|priority| *priority == 0), "they starve");
+        for concurrency in [1, 4, 50] {
+            let floor = |builder: Builder| builder.concurrency(concurrency).floor(10, 20);
+            let starts = first_starts(&engine, floor).await;
+            let low = starts.iter().filter(|priority| **priority == 10).count();
+            assert!((45..=75).contains(&low), "{low} of 300 with {concurrency} slots");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_worker_goes_on_without_floors_where_the_order_does_not_allow_them() {
+    let engine = memory();
+    let order = QueuePatch::order(Order::Lifo);
+    engine.configure(vec![Configure::queue("default", order)]).await.unwrap();
+    let starts = first_starts(&engine, |builder| builder.concurrency(1).floor(10, 50)).await;
+    assert_eq!(starts.len(), 300);
 }

@@ -65,6 +65,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The group in which limits count the job, as [`Header::limit_group`].
+    pub fn limit_group(&self) -> &str {
+        self.group.as_deref().or(self.tenant.as_deref()).unwrap_or_default()
+    }
+
     /// The definition of a job that is not stored yet.
     pub fn of_new(job: &NewJob) -> Self {
         Self {

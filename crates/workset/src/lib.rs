@@ -16,6 +16,7 @@
 mod changes;
 pub mod codec;
 mod due;
+mod groups;
 mod loaded;
 mod place;
 mod rows;
@@ -24,6 +25,7 @@ mod set;
 mod wants;
 
 pub use changes::{ChangedJob, ChangedKey, ChangedTurn, ChangedUnique};
+pub use groups::{ChangedGroup, GROUP_CHUNK, GroupRows, MeterKey, Reopened};
 pub use loaded::{Found, Known, LINE_CHUNK, LineRows, Loaded, StaleDeadline};
 pub use place::{Deadline, Place};
 pub use run::{Act, Context, ROUNDS_MAX, Ran, Run, Store, pause_ms, rounds};

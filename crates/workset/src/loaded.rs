@@ -1,12 +1,14 @@
 //! The rows that were loaded for a verb.
 
+use crate::groups::{GroupRows, MeterKey};
 use crate::wants::{Tenant, Wants};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::engine::{Claim, SessionId};
-use windlass_core::model::{KindSettings, Name, QueueSettings};
+use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::policy::Meter;
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, SessionEntry, Standing, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Opening, SessionEntry, Standing, UniqueHold, UniqueSlot,
 };
 
 /// Jobs that are read of a line at first. A run that needs more of it loads [`LineRows::next_chunk`].
@@ -94,6 +96,20 @@ pub struct Loaded<X> {
     pub queues: Option<BTreeMap<Name, QueueSettings>>,
     /// Settings of kinds.
     pub kinds: BTreeMap<Name, KindSettings>,
+    /// Limits by name; loaded with the settings of queues.
+    pub limits: BTreeMap<Name, Limit>,
+    /// Meters of limits over all jobs, and those of loaded groups that are stored.
+    pub meters: HashMap<MeterKey, Meter>,
+    /// Jobs of groups, by group and lane.
+    pub groups: BTreeMap<String, BTreeMap<LaneKey, GroupRows>>,
+    /// Running jobs by lane; loaded for limits over all jobs.
+    pub running: Option<BTreeMap<LaneKey, u64>>,
+    /// The lines whose time had come when they were loaded, for a maintenance step.
+    pub openings: Vec<(Name, Opening)>,
+    /// When the first line opens that was not loaded.
+    pub next_opening: Option<Timestamp>,
+    /// Whether a claim skipped jobs because other writers have locked their groups.
+    pub skipped_groups: bool,
     /// The jobs leased to each session.
     pub held: HashMap<SessionId, BTreeSet<JobId>>,
     /// Jobs.
@@ -131,6 +147,13 @@ impl<X> Default for Loaded<X> {
             sessions: BTreeMap::new(),
             queues: None,
             kinds: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            meters: HashMap::new(),
+            groups: BTreeMap::new(),
+            running: None,
+            openings: Vec::new(),
+            next_opening: None,
+            skipped_groups: false,
             held: HashMap::new(),
             jobs: HashMap::new(),
             uniques: HashMap::new(),
@@ -157,6 +180,18 @@ impl<X> Loaded<X> {
     /// Whether a run may change this job.
     pub fn is_locked(&self, id: &JobId) -> bool {
         self.jobs.get(id).is_some_and(|known| known.locked)
+    }
+
+    /// The lowest number of a ready job that was locked outside of a claim: claims of others skip it meanwhile, and must
+    /// look for it again, even if the run does not change it.
+    pub fn lowest_skipped(&self) -> Option<i64> {
+        if self.has_heads {
+            return None;
+        }
+        let locked = self.jobs.values().filter(|known| known.locked);
+        let entries = locked.filter_map(|known| known.found.as_ref().map(|found| &found.entry));
+        let ready = entries.filter(|entry| entry.job.state == State::Available);
+        ready.map(|entry| entry.seq.cast_signed()).min()
     }
 
     /// The wanted jobs to change that were not loaded for a change yet.
@@ -217,6 +252,7 @@ impl<X> Loaded<X> {
             let ending =
                 lines.filter(|line| line.holder.is_some_and(|holder| self.is_locked(&holder)));
             let heirs = ending.filter_map(|line| line.waiting.first()).map(|(_, id)| *id);
+            let heirs = heirs.chain(self.next_in_groups(wants));
             more.own = heirs.filter(|id| !self.is_locked(id)).collect();
             more.moving_up = true;
         }

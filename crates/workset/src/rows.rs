@@ -1,13 +1,16 @@
 //! The working set as rows of the executor.
 
+use crate::groups::Reopened;
 use crate::loaded::LineRows;
 use crate::set::{Touched, WorkingSet};
 use std::collections::BTreeSet;
 use windlass_core::engine::{RemovedKey, SessionId};
-use windlass_core::model::{KindSettings, Name, QueueSettings};
-use windlass_core::{JobId, Result};
+use windlass_core::model::{KindSettings, Limit, Name, QueueSettings};
+use windlass_core::policy::Meter;
+use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
-    Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
+    Entry, GroupLine, Head, LaneKey, Line, Opening, Rows, SessionEntry, Standing, UniqueHold,
+    UniqueSlot,
 };
 
 impl<X> Rows for WorkingSet<'_, X> {
@@ -44,8 +47,10 @@ impl<X> Rows for WorkingSet<'_, X> {
                     Box::new(found.entry.clone())
                 }
                 _ => {
+                    let mates = self.line_mates(id);
                     return Err(self.miss(|wants| {
                         wants.own.insert(id);
+                        wants.own.extend(mates);
                     }));
                 }
             },
@@ -167,6 +172,52 @@ impl<X> Rows for WorkingSet<'_, X> {
 
     fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
         self.kinds.insert(kind.clone(), settings.cloned());
+        Ok(())
+    }
+
+    fn running_under(&self, limit: &Name, group: Option<&str>) -> Result<u64> {
+        self.running(limit, group)
+    }
+
+    fn with_meter<T>(
+        &self,
+        limit: &Name,
+        group: &str,
+        read: impl FnOnce(&Meter) -> T,
+    ) -> Result<T> {
+        self.meter(limit, group, read)
+    }
+
+    fn save_meter(&mut self, limit: &Name, group: &str, meter: &Meter) -> Result<()> {
+        self.meters.insert((limit.clone(), group.to_owned()), meter.clone());
+        Ok(())
+    }
+
+    fn group_line(&self, lane: &LaneKey, group: &str) -> Result<GroupLine> {
+        self.line_of(lane, group)
+    }
+
+    fn lanes_in_line(&self, group: &str) -> Result<Vec<LaneKey>> {
+        self.lanes_of_group(group)
+    }
+
+    fn set_opening(&mut self, lane: &LaneKey, group: &str, at: Option<Timestamp>) -> Result<()> {
+        self.open_line_at(lane, group, at);
+        Ok(())
+    }
+
+    fn openings(&self, queue: &Name, limit: usize) -> Result<Vec<Opening>> {
+        Ok(self.openings_of(queue, limit))
+    }
+
+    fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
+        let (queue, kind) = (queue.cloned(), kind.cloned());
+        self.reopened.push(Reopened { queue, kind, at });
+        Ok(())
+    }
+
+    fn save_limit(&mut self, name: &Name, limit: Option<&Limit>) -> Result<()> {
+        self.limits.insert(name.clone(), limit.cloned());
         Ok(())
     }
 }

@@ -78,6 +78,7 @@ pub async fn rounds<S: Store, T>(
     act: &mut Act<'_, S::Row, T>,
 ) -> Result<Ran<T, S::Saves>, S::Error> {
     for _ in 0..ROUNDS_MAX {
+        loaded.count_running_jobs();
         let missing = match run(store, context, loaded, act)? {
             Round::Complete(ran) => return Ok(ran),
             Round::Missing(wants) => wants,
@@ -107,6 +108,7 @@ fn run<S: Store, T>(
     let mut run = Executor::new(capabilities, random, set, loaded.seq);
     let queues = loaded.queues.clone().unwrap_or_default();
     run.restore(loaded.sessions.clone(), queues, loaded.kinds.clone());
+    run.restore_limits(loaded.limits.clone());
     let value = act(&mut run, loaded.now);
     let readied = run.readied() > 0;
     let (set, turns) = run.into_parts();

@@ -1,11 +1,13 @@
 //! The working set of one run: the loaded rows, and over them the changes of the run. Touches no store.
 
+use crate::groups::{GroupRows, MeterKey, Reopened};
 use crate::loaded::{LineRows, Loaded};
 use crate::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::engine::{RemovedKey, SessionId, SettleItem};
-use windlass_core::model::{KindSettings, Name, QueueSettings, State};
+use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, LaneKey, SessionEntry, UniqueHold, UniqueSlot};
 
@@ -45,6 +47,14 @@ pub struct WorkingSet<'l, X> {
     pub(crate) sessions: BTreeMap<SessionId, Option<SessionEntry>>,
     pub(crate) queues: BTreeMap<Name, Option<QueueSettings>>,
     pub(crate) kinds: BTreeMap<Name, Option<KindSettings>>,
+    pub(crate) limits: BTreeMap<Name, Option<Limit>>,
+    /// Meters that the run has changed.
+    pub(crate) meters: BTreeMap<MeterKey, Meter>,
+    /// Jobs of groups, by group and lane.
+    pub(crate) groups: BTreeMap<String, BTreeMap<LaneKey, GroupRows>>,
+    /// Changes of the number of running jobs, by lane; only if the store has limits.
+    pub(crate) started: BTreeMap<LaneKey, i64>,
+    pub(crate) reopened: Vec<Reopened>,
     /// Jobs that the run removed, for the history.
     pub(crate) removed: BTreeMap<RemovedKey, u64>,
     /// Ids that were just generated, so that no stored job can have them.
@@ -67,6 +77,11 @@ impl<'l, X> WorkingSet<'l, X> {
             sessions: BTreeMap::new(),
             queues: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            groups: base.groups.clone(),
+            started: BTreeMap::new(),
+            reopened: Vec::new(),
             removed: BTreeMap::new(),
             fresh: HashSet::new(),
             missing: RefCell::default(),
@@ -81,6 +96,7 @@ impl<'l, X> WorkingSet<'l, X> {
     /// Notes all follow-ups of these reports that are not loaded, so that one more load finds them together. Their
     /// ids derive from the attempt, which is known only after the first load.
     pub fn expect_follow_ups(&self, items: &[SettleItem]) {
+        self.expect_groups_of_follow_ups(items);
         for item in items.iter().filter(|item| !item.follow_ups.is_empty()) {
             let Some(found) = self.base.found(item.id) else { continue };
             let Some(leased) = &found.entry.leased else { continue };
@@ -124,6 +140,7 @@ impl<'l, X> WorkingSet<'l, X> {
             let lane = self.readied.entry((header.queue.clone(), header.kind.clone())).or_default();
             lane.insert((entry.rank, entry.seq), (id, header.counters.is_suspect()));
         }
+        self.count_limits(entry, 1)?;
         self.with_line(entry, |line| {
             if entry.holds_key {
                 line.holder = Some(id);
@@ -147,6 +164,7 @@ impl<'l, X> WorkingSet<'l, X> {
         if let Some(lane) = self.readied.get_mut(&(header.queue.clone(), header.kind.clone())) {
             lane.remove(&(entry.rank, entry.seq));
         }
+        self.count_limits(entry, -1)?;
         self.with_line(entry, |line| {
             line.holder = line.holder.filter(|holder| *holder != id);
             line.waiting.remove(&(entry.seq, id));

@@ -55,6 +55,10 @@ pub struct Wants {
     pub lines: BTreeSet<(Name, String)>,
     /// Tenants of fair queues.
     pub turns: BTreeSet<Tenant>,
+    /// Groups of lanes with limits by group: their lines, meters and running jobs.
+    pub groups: BTreeSet<String>,
+    /// Limits over all jobs: their meters and running jobs.
+    pub meters: BTreeSet<Name>,
     /// Queues whose depth is read.
     pub depths: BTreeSet<Name>,
     /// The claim whose ready jobs are taken.
@@ -226,6 +230,8 @@ impl Wants {
             && self.slots.is_empty()
             && self.lines.is_empty()
             && self.turns.is_empty()
+            && self.groups.is_empty()
+            && self.meters.is_empty()
             && self.depths.is_empty()
             && self.heads.is_none()
             && self.due.is_none()

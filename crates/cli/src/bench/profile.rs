@@ -26,6 +26,8 @@ pub(crate) struct Profile {
     pub(super) idle_jobs: u64,
     /// W5: number of jobs to drain.
     pub(super) deep_jobs: u64,
+    /// W5group: number of groups.
+    pub(super) groups: u64,
     /// W5 and open: number of other waiting jobs.
     pub(super) deep_others: u64,
     /// W5deep: number of other ready jobs.
@@ -65,6 +67,7 @@ impl Profile {
             idle_lanes_ms: 150_000,
             idle_jobs: 100,
             deep_jobs: 25_000,
+            groups: 10_000,
             deep_others: 100_000,
             deep_ready: 1_000_000,
             deep_scheduled: 1_000_000,
@@ -92,6 +95,7 @@ impl Profile {
             idle_lanes_ms: 150_000,
             idle_jobs: 300,
             deep_jobs: 200_000,
+            groups: 10_000,
             deep_others: 1_000_000,
             deep_ready: 10_000_000,
             deep_scheduled: 10_000_000,
@@ -119,6 +123,7 @@ impl Profile {
             idle_lanes_ms: 1,
             idle_jobs: 3,
             deep_jobs: 250,
+            groups: 20,
             deep_others: 500,
             deep_ready: 500,
             deep_scheduled: 500,

@@ -13,7 +13,7 @@ use windlass_core::engine::{
     Enqueued, Heartbeat, Held, MaintainReply, MaintainRequest, OpenSession, Outcome, SessionId,
     Settle, SettleItem, StatsRequest, Wait, Work,
 };
-use windlass_core::model::{Due, Name, NewJob, QueuePatch};
+use windlass_core::model::{Due, Limit, Name, NewJob, QueuePatch};
 use windlass_core::policy::Retention;
 use windlass_core::{JobId, limits};
 use windlass_services::{Services, ServicesHandle};
@@ -91,13 +91,15 @@ pub(super) struct EngineSubject {
     queue: Name,
     /// The kinds, which are the lanes of the queue; created once, as in applications.
     kinds: Arc<[Name]>,
+    /// The number of tenants, if the jobs have any.
+    groups: Option<u64>,
 }
 
 impl EngineSubject {
     /// Opens the engine at `url`.
     pub(super) async fn open(url: &crate::connect::Url) -> Result<Self> {
         let kinds = (0..LANES_MAX).map(|lane| format!("noop-{lane}").into()).collect();
-        Ok(Self { connection: connect(url).await?, queue: QUEUE.into(), kinds })
+        Ok(Self { connection: connect(url).await?, queue: QUEUE.into(), kinds, groups: None })
     }
 
     /// Opens `count` separate engines on the same store, like those of other processes.
@@ -126,6 +128,11 @@ impl EngineSubject {
     /// The same engine with another queue.
     pub(super) fn on(&self, queue: impl Into<Name>) -> Self {
         Self { queue: queue.into(), ..self.clone() }
+    }
+
+    /// The same engine with jobs of this number of tenants.
+    pub(super) fn of_tenants(&self, groups: u64) -> Self {
+        Self { groups: Some(groups), ..self.clone() }
     }
 
     /// The engine, to be hosted in a server.
@@ -157,8 +164,25 @@ impl EngineSubject {
     /// Sets the retention of finished jobs to `ms`.
     pub(super) async fn keep_finished(&self, ms: u64) -> Result<()> {
         let patch = QueuePatch::retention(Retention::uniform_ms(ms));
-        let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
-        items.await?.value.into_iter().collect::<windlass_core::Result<()>>()?;
+        self.configure([Configure::queue(self.queue.clone(), patch)]).await
+    }
+
+    /// Creates a limit and lists it for the queue.
+    pub(super) async fn list_limit(&self, limit: Limit) -> Result<()> {
+        let listed = Configure::queue(self.queue.clone(), QueuePatch::limits([QUEUE]));
+        self.configure([Configure::limit(QUEUE, limit), listed]).await
+    }
+
+    /// Removes that limit again: on a server, other workloads would run under it.
+    pub(super) async fn remove_limit(&self) -> Result<()> {
+        let none: [&str; 0] = [];
+        let unlisted = Configure::queue(self.queue.clone(), QueuePatch::limits(none));
+        self.configure([unlisted, Configure::remove_limit(QUEUE)]).await
+    }
+
+    async fn configure<const N: usize>(&self, changes: [Configure; N]) -> Result<()> {
+        let items = self.engine().configure(changes.into()).await?.value;
+        items.into_iter().collect::<windlass_core::Result<()>>()?;
         Ok(())
     }
 
@@ -216,7 +240,9 @@ impl EngineSubject {
         take_turns().await;
         let job = |number| {
             let kind = &self.kinds[number as usize % lanes];
-            NewJob::new(kind.clone()).queue(self.queue.clone()).json(payload(number)).due(due)
+            let mut job = NewJob::new(kind.clone()).queue(self.queue.clone());
+            job.tenant = self.groups.map(|groups| format!("tenant-{}", number % groups));
+            job.json(payload(number)).due(due)
         };
         for item in self.engine().enqueue(Enqueue::each(numbers.map(job))).await?.value {
             let disposition = item?.disposition;

@@ -63,7 +63,7 @@ impl Args {
 }
 
 fn value(row: &RemovedCount) -> serde_json::Value {
-    let RemovedCount { key, count } = row;
+    let RemovedCount { key, count, .. } = row;
     json!({
         "hour": views::instant(key.hour), "queue": key.queue, "kind": key.kind,
         "tenant": key.tenant, "outcome": key.outcome.as_str(), "count": count,
@@ -72,7 +72,7 @@ fn value(row: &RemovedCount) -> serde_json::Value {
 
 fn table(rows: &[RemovedCount]) -> Table {
     let mut table = Table::new(["HOUR", "QUEUE", "KIND", "TENANT", "OUTCOME", "JOBS"]);
-    for RemovedCount { key, count } in rows {
+    for RemovedCount { key, count, .. } in rows {
         table.row(vec![
             Cell::text(views::instant(key.hour)),
             Cell::text(&*key.queue),

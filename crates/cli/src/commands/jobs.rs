@@ -1,8 +1,9 @@
-//! `windlass jobs`: lists jobs, shows one, and changes jobs by id.
+//! `windlass jobs`: lists jobs, shows and explains one, and changes jobs by id.
 
 mod change;
 mod list;
 mod show;
+mod why;
 
 pub(super) use change::{change_all, check_sensitive};
 pub(super) use list::{ListArgs, filter, list};
@@ -37,6 +38,11 @@ enum Action {
     },
     /// Show all details of a job
     Show {
+        /// Id of the job
+        id: JobId,
+    },
+    /// Explain why a job is not running, and what to do about it
+    Why {
         /// Id of the job
         id: JobId,
     },
@@ -111,6 +117,7 @@ impl Args {
         let (ids, change) = match action.unwrap_or(listed) {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),
+            Action::Why { id } => return block_on(why::why(&common, id)),
             Action::Cancel(ids) => (ids, Change::Cancel),
             Action::Replay { ids, confirm } => {
                 let mut edits = Edits::default();

@@ -1,4 +1,6 @@
-//! `windlass limits`: lists, shows, creates, changes and removes limits.
+//! `windlass limits`: lists, shows, creates, changes, simulates and removes limits.
+
+mod simulate;
 
 use super::queues::configure;
 use crate::output::{Cell, Table, print, print_json};
@@ -6,10 +8,13 @@ use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::{Result, anyhow, bail};
 use clap::Subcommand;
+use simulate::Simulate;
 use std::process::ExitCode;
+use windlass_core::Timestamp;
 use windlass_core::engine::Configure;
 use windlass_core::model::{Limit, Rate, Rule};
-use windlass_wire::LimitView;
+use windlass_core::time::rough_span;
+use windlass_wire::{GroupStats, LimitView};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -23,13 +28,15 @@ pub(super) struct Args {
 enum Action {
     /// List limits (the default)
     List,
-    /// Show a limit with the rules of single groups
+    /// Show a limit with its groups: their rules, jobs and tokens
     Show {
         /// Name of the limit
         name: String,
     },
     /// Create or replace a limit; `queues set --limit` and `kinds set --limit` apply it to jobs
     Set(Set),
+    /// Show when jobs would start under a limit; no store is involved
+    Simulate(Simulate),
     /// Remove a limit that no queue and no kind lists
     Remove {
         /// Name of the limit
@@ -41,6 +48,13 @@ enum Action {
 struct Set {
     /// Name of the limit
     name: String,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+/// The rules of a limit.
+#[derive(Debug, clap::Args)]
+struct Rules {
     /// Maximum number of jobs that run at the same time
     #[arg(long, value_name = "N")]
     max_running: Option<u32>,
@@ -72,7 +86,7 @@ fn group_rule(text: &str) -> Result<(String, Rule), String> {
     Ok((group.to_owned(), rule))
 }
 
-impl Set {
+impl Rules {
     fn limit(&self) -> Result<Limit> {
         let rate = match (self.rate, self.window) {
             (Some((amount, per_ms)), _) => {
@@ -104,8 +118,9 @@ impl Args {
         let change = match action {
             None | Some(Action::List) => return block_on(list(&common)),
             Some(Action::Show { name }) => return block_on(show(&common, &name)),
+            Some(Action::Simulate(args)) => return args.run(common.json),
             // Checked before the store is created: a wrong command must not leave a new store behind.
-            Some(Action::Set(args)) => Configure::limit(args.name.as_str(), args.limit()?),
+            Some(Action::Set(args)) => Configure::limit(args.name.as_str(), args.rules.limit()?),
             Some(Action::Remove { name }) => Configure::remove_limit(name),
         };
         block_on(async {
@@ -115,26 +130,34 @@ impl Args {
     }
 }
 
-async fn views(common: &Common) -> Result<Vec<(LimitView, Limit)>> {
-    let settings = common.open().await?.settings().await?;
+/// All limits with their jobs, and the store's time.
+async fn views(common: &Common) -> Result<(Vec<(LimitView, Limit)>, Timestamp)> {
+    let client = common.open().await?;
+    let settings = client.settings().await?;
+    let stats = client.engine().limits().await?;
     let limits: Vec<Limit> = settings.limits.iter().map(|(_, limit)| limit.clone()).collect();
-    Ok(LimitView::all(settings).into_iter().zip(limits).collect())
+    let views = LimitView::all(settings, stats.value);
+    Ok((views.into_iter().zip(limits).collect(), stats.now))
 }
 
 async fn list(common: &Common) -> Result<ExitCode> {
-    let limits = views(common).await?;
+    let (limits, _) = views(common).await?;
     if common.json {
         print_json(&limits.iter().map(|(view, _)| view).collect::<Vec<_>>())?;
     } else if limits.is_empty() {
         eprintln!("no limits: create one with `windlass limits set`");
     } else {
-        let mut table = Table::new(["LIMIT", "RUNNING", "RATE", "COUNTED", "QUEUES", "KINDS"]);
+        let heads =
+            ["LIMIT", "MAX RUNNING", "RATE", "COUNTED", "RUNNING", "WAITING", "QUEUES", "KINDS"];
+        let mut table = Table::new(heads);
         for (view, limit) in &limits {
             table.row(vec![
                 Cell::text(&*view.name),
-                Cell::text(running(limit.rule)),
+                Cell::text(max_running(limit.rule)),
                 Cell::text(rate(limit.rule)),
                 Cell::text(if limit.by_group { "by group" } else { "together" }),
+                Cell::count(view.running),
+                Cell::count(view.waiting),
                 Cell::text(view.queues.join(", ")),
                 Cell::text(view.kinds.join(", ")),
             ]);
@@ -145,23 +168,65 @@ async fn list(common: &Common) -> Result<ExitCode> {
 }
 
 async fn show(common: &Common, name: &str) -> Result<ExitCode> {
-    let found = views(common).await?.into_iter().find(|(view, _)| *view.name == *name);
+    let (limits, now) = views(common).await?;
+    let found = limits.into_iter().find(|(view, _)| *view.name == *name);
     let (view, limit) = found.ok_or_else(|| anyhow!("no limit {name:?}; see `windlass limits`"))?;
     if common.json {
         print_json(&view)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(["GROUP", "RUNNING", "RATE"]);
-    let all = if limit.by_group { "each group" } else { "all jobs" };
-    table.row(vec![Cell::text(all), Cell::text(running(limit.rule)), Cell::text(rate(limit.rule))]);
-    for (group, rule) in &limit.overrides {
-        table.row(vec![Cell::text(group), Cell::text(running(*rule)), Cell::text(rate(*rule))]);
+    let heads = ["GROUP", "MAX RUNNING", "RATE", "RUNNING", "WAITING", "TOKENS", "HELD"];
+    let mut table = Table::new(heads);
+    for (shown, rule) in rows(view, &limit) {
+        let GroupStats { group, running, waiting, tokens, held_until } = shown;
+        let rule = rule.map(|rule| (max_running(rule), rate(rule))).unwrap_or_default();
+        let held = held_until.map_or_else(String::new, |until| rough_span(until.since(now)));
+        table.row(vec![
+            Cell::text(group),
+            Cell::text(rule.0),
+            Cell::text(rule.1),
+            Cell::count(running),
+            Cell::count(waiting),
+            Cell::text(tokens.map_or_else(String::new, |tokens| tokens.to_string())),
+            Cell::text(held),
+        ]);
     }
     print(&table.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn running(rule: Rule) -> String {
+/// The rows of `show`: all jobs, the groups with jobs or with a rule of their own, and all other groups together. The
+/// rule of a limit by group is shown for the others.
+fn rows(view: LimitView, limit: &Limit) -> Vec<(GroupStats, Option<Rule>)> {
+    let LimitView { running, waiting, tokens, held_until, groups, .. } = view;
+    let all = if limit.by_group { "all groups" } else { "all jobs" };
+    let all = GroupStats { group: all.to_owned(), running, waiting, tokens, held_until };
+    let sum = |count: fn(&GroupStats) -> u64| groups.iter().map(count).sum::<u64>();
+    let others = GroupStats {
+        group: "each other group".to_owned(),
+        running: running.saturating_sub(sum(|group| group.running)),
+        waiting: waiting.saturating_sub(sum(|group| group.waiting)),
+        tokens: None,
+        held_until: None,
+    };
+    let idle = |group: &String| {
+        let (group, tokens) = (group.clone(), None);
+        GroupStats { group, running: 0, waiting: 0, tokens, held_until: None }
+    };
+    let own = limit.overrides.keys();
+    let own = own.filter(|own| !groups.iter().any(|group| group.group == **own)).map(idle);
+    let own: Vec<GroupStats> = own.collect();
+    let ruled = |group: GroupStats| (limit.rule_for(&group.group), group);
+    let groups = groups.into_iter().chain(own).map(ruled);
+    let mut rows = vec![(all, Some(limit.rule).filter(|_| !limit.by_group))];
+    rows.extend(groups.map(|(rule, group)| (group, Some(rule))));
+    if limit.by_group {
+        rows.push((others, Some(limit.rule)));
+    }
+    rows
+}
+
+fn max_running(rule: Rule) -> String {
     rule.max_running.map_or_else(|| "any".to_owned(), |max| max.to_string())
 }
 

@@ -41,7 +41,7 @@ enum Command {
     Enqueue(enqueue::Args),
     /// Run jobs with shell commands or HTTP calls as handlers
     Work(work::Args),
-    /// List, show and change jobs
+    /// List, show, explain and change jobs
     Jobs(jobs::Args),
     /// List, show, replay or discard dead letters
     Dead(dead::Args),

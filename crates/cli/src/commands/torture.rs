@@ -50,6 +50,9 @@ pub(super) struct Args {
     /// the run]
     #[arg(long, value_name = "TIME", value_parser = retention)]
     retention: Option<u64>,
+    /// Run jobs under limits, with ten workers, and check that no limit is exceeded
+    #[arg(long)]
+    limits: bool,
     /// With --start-postgres: setting of that PostgreSQL server, e.g.
     /// default_transaction_isolation=serializable; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting)]
@@ -83,6 +86,7 @@ impl Args {
             direct: self.direct,
             operators: self.operators,
             retention_ms: self.retention,
+            limits: self.limits,
             postgres_settings: self.postgres_setting,
             evidence: self.evidence,
             json: self.json,

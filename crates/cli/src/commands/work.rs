@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass::{Client, Url};
-use windlass_core::model::DEFAULT_QUEUE;
+use windlass_core::model::{DEFAULT_QUEUE, Rate};
 use windlass_services::{Services, ServicesHandle};
 use windlass_worker::process::Process;
 use windlass_worker::{BuildError, Worker, WorkerHandle};
@@ -43,6 +43,16 @@ pub(super) struct Args {
     /// Number of jobs to run at a time [default: one per CPU]
     #[arg(long, short, value_name = "N")]
     concurrency: Option<u32>,
+    /// Number of jobs of a kind to run at a time in this worker; can be repeated
+    #[arg(long, value_name = "KIND=N", value_parser = kind_count)]
+    kind_concurrency: Vec<(String, u32)>,
+    /// Starts of jobs of a kind per period in this worker, e.g. mail=10/1s; can be repeated
+    #[arg(long, value_name = "KIND=N/TIME", value_parser = kind_rate)]
+    kind_rate: Vec<(String, Rate)>,
+    /// Share of the started jobs that is guaranteed to jobs with this priority or a higher number, e.g. 10=20%; can be
+    /// repeated
+    #[arg(long, value_name = "PRIORITY=PERCENT", value_parser = floor, allow_hyphen_values = true)]
+    floor: Vec<(i32, u32)>,
     /// Timeout of jobs that do not set their own
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1h")]
     timeout: Duration,
@@ -80,6 +90,30 @@ fn pair(text: &str) -> Result<Pair, String> {
             "invalid handler {text:?}: use KIND=COMMAND or KIND=URL, e.g. resize='./resize.sh'"
         )),
     }
+}
+
+/// Parses the number of jobs of a kind.
+fn kind_count(text: &str) -> Result<(String, u32), String> {
+    let read = text.rsplit_once('=').and_then(|(kind, count)| Some((kind, count.parse().ok()?)));
+    let wrong = || format!("invalid number of jobs {text:?} (try resize=2)");
+    read.map(|(kind, count)| (kind.to_owned(), count)).ok_or_else(wrong)
+}
+
+/// Parses the rate of a kind.
+fn kind_rate(text: &str) -> Result<(String, Rate), String> {
+    let wrong = || format!("invalid rate {text:?} (try mail=10/1s)");
+    let (kind, rate) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let (amount, per_ms) = values::rate(rate).map_err(|_| wrong())?;
+    Ok((kind.to_owned(), Rate::bucket(amount, per_ms)))
+}
+
+/// Parses the floor of a priority.
+fn floor(text: &str) -> Result<(i32, u32), String> {
+    let read = text.split_once('=').and_then(|(priority, percent)| {
+        let percent = percent.strip_suffix('%').unwrap_or(percent);
+        Some((priority.parse().ok()?, percent.parse().ok()?))
+    });
+    read.ok_or_else(|| format!("invalid floor {text:?} (try 10=20%)"))
 }
 
 impl Args {
@@ -165,6 +199,15 @@ impl Args {
         for queue in &self.queue {
             builder = builder.queue(queue);
         }
+        for (kind, jobs) in &self.kind_concurrency {
+            builder = builder.kind_limit(kind, *jobs);
+        }
+        for (kind, rate) in &self.kind_rate {
+            builder = builder.kind_rate(kind, *rate);
+        }
+        for (from_priority, percent) in &self.floor {
+            builder = builder.floor(*from_priority, *percent);
+        }
         for (Pair { kind, .. }, process) in self.exec.iter().zip(commands) {
             builder = builder.handle_process(kind, process);
         }
@@ -172,7 +215,7 @@ impl Args {
             let http = Http::new(what).map_err(anyhow::Error::msg);
             builder = builder.handle_kind(kind, http.with_context(|| format!("--http {kind}"))?);
         }
-        Ok(builder.build()?)
+        builder.build().map_err(in_flags)
     }
 
     fn name(&self) -> String {
@@ -236,9 +279,20 @@ fn hide_environment() -> std::io::Result<()> {
 fn in_flags(error: BuildError) -> anyhow::Error {
     match error {
         BuildError::Option { option, value, expected } => {
-            anyhow!("--{} is {value}: {expected}", option.replace('_', "-"))
+            anyhow!("--{} is {value}: {expected}", flag(option))
+        }
+        BuildError::Unknown { option, name } => {
+            anyhow!("--{} names {name:?}, which has no --exec and no --http", flag(option))
         }
         error => error.into(),
+    }
+}
+
+/// The flag that sets an option of a worker.
+fn flag(option: &str) -> String {
+    match option {
+        "kind_limit" => "kind-concurrency".to_owned(),
+        option => option.replace('_', "-"),
     }
 }
 

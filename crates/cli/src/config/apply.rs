@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::model::{QueuePatch, QueueSettings};
+use windlass_core::model::{KindPatch, QueuePatch, QueueSettings};
 use windlass_core::sync::lock;
 use windlass_services::{Audit, Audited, Kinds, Principal, ScheduleView, Schedules};
 
@@ -73,6 +73,8 @@ async fn in_time(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String
         let lines = kind(entry, &kinds).await;
         changed.extend(lines.with_context(|| format!("cannot set up {}", entry.key()))?);
     }
+    let listed = limits_of_kinds(&config.kinds, &**engine).await;
+    changed.extend(listed.context("cannot set up limits of kinds")?);
     let schedules_of = Schedules::new(engine.clone());
     for entry in &config.schedules {
         let lines = schedule(entry, &schedules_of).await;
@@ -100,12 +102,18 @@ async fn limits(entries: &[Entry<LimitRules>], engine: &dyn Engine) -> Result<Ve
             changes.push(Configure::limit(entry.name.as_str(), limit));
         }
     }
+    configure(&changes, engine).await?;
+    Ok(changed)
+}
+
+/// Makes changes of settings; fails at the first that is refused.
+async fn configure(changes: &[Configure], engine: &dyn Engine) -> Result<()> {
     for changes in changes.chunks(BATCH_MAX) {
         for answer in engine.configure(changes.to_vec()).await?.value {
             answer?;
         }
     }
-    Ok(changed)
+    Ok(())
 }
 
 async fn queues(entries: &[Entry<QueueSettings>], engine: &dyn Engine) -> Result<Vec<String>> {
@@ -123,11 +131,7 @@ async fn queues(entries: &[Entry<QueueSettings>], engine: &dyn Engine) -> Result
             patches.push(Configure::queue(entry.name.as_str(), patch(&before, &after)));
         }
     }
-    for patches in patches.chunks(BATCH_MAX) {
-        for answer in engine.configure(patches.to_vec()).await?.value {
-            answer?;
-        }
-    }
+    configure(&patches, engine).await?;
     Ok(changed)
 }
 
@@ -156,6 +160,30 @@ async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Option<String>
         kinds.put(&entry.name, &rules).await?;
     }
     Ok(news)
+}
+
+/// Changes the lists of limits of those kinds whose section has one.
+async fn limits_of_kinds(
+    entries: &[Entry<Registered>],
+    engine: &dyn Engine,
+) -> Result<Vec<String>> {
+    let (mut changed, mut changes) = (Vec::new(), Vec::new());
+    let mut stored = None;
+    for entry in entries {
+        let Some(limits) = wanted(entry, Registered::default())?.limits else { continue };
+        if stored.is_none() {
+            stored = Some(engine.settings().await?.value.kinds);
+        }
+        let known = stored.iter().flatten().find(|(name, _)| **name == *entry.name);
+        let before = known.map_or(&[][..], |(_, settings)| &settings.limits);
+        if before != limits {
+            let key = entry.key();
+            changed.push(format!("{key}.limits: {before:?} becomes {limits:?}"));
+            changes.push(Configure::kind(entry.name.as_str(), KindPatch::limits(limits)));
+        }
+    }
+    configure(&changes, engine).await?;
+    Ok(changed)
 }
 
 /// Puts a schedule. The file defines the whole schedule: settings that it leaves out have their defaults.
@@ -254,6 +282,28 @@ mod tests {
         assert!(apply(&config(text), &engine).await.unwrap().is_empty());
         let changed = apply(&config(&text.replace("= 5", "= 6")), &engine).await.unwrap();
         assert_eq!(changed, ["limits.stripe is changed"]);
+    }
+
+    #[tokio::test]
+    async fn kinds_list_limits_and_a_section_without_a_list_keeps_it() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let limit = "[limits.stripe]\nmax_running = 5\n";
+        let text = format!("{limit}[kinds.refund]\nlimits = [\"stripe\"]\n");
+        let changed = apply(&config(&text), &engine).await.unwrap();
+        let listed = "kinds.refund.limits: [] becomes [\"stripe\"]";
+        assert_eq!(changed, ["limits.stripe is new", "kinds.refund is new", listed]);
+        let limits = async || engine.settings().await.unwrap().value.kinds[0].1.limits.clone();
+        assert_eq!(limits().await, ["stripe".into()]);
+        assert!(apply(&config(&text), &engine).await.unwrap().is_empty());
+        let silent = format!("{limit}[kinds.refund]\n");
+        assert!(apply(&config(&silent), &engine).await.unwrap().is_empty());
+        assert_eq!(limits().await, ["stripe".into()]);
+        let empty = format!("{limit}[kinds.refund]\nlimits = []\n");
+        apply(&config(&empty), &engine).await.unwrap();
+        assert!(engine.settings().await.unwrap().value.kinds.is_empty());
+        let unknown = config("[kinds.refund]\nlimits = [\"missing\"]\n");
+        let error = format!("{:#}", apply(&unknown, &engine).await.unwrap_err());
+        assert!(error.contains("missing") && error.contains("create it first"), "{error}");
     }
 
     #[tokio::test]

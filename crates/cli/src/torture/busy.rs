@@ -94,7 +94,7 @@ impl Jobs for BusyAtFirst {
 }
 
 impl Admin for BusyAtFirst {
-    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for BusyAtFirst {
@@ -113,6 +113,7 @@ fn stage(engine: &Arc<BusyAtFirst>) -> (Arc<Stage>, watch::Sender<Order>, TempDi
         client: 0,
         seed: 1,
         retention_ms: None,
+        limits: false,
     };
     let journal = Lines::create(evidence.path(), "one").unwrap();
     let (order, orders) = watch::channel(Order::Work);

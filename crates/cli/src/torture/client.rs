@@ -50,6 +50,8 @@ pub(super) struct Spec {
     pub(super) seed: u64,
     /// Retention of ended jobs, if they are removed during the run.
     pub(super) retention_ms: Option<u64>,
+    /// Whether jobs run under limits.
+    pub(super) limits: bool,
 }
 
 /// An order to a client process, sent on later lines.

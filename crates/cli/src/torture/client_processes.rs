@@ -91,6 +91,7 @@ impl ClientProcesses {
             client: life * CLIENTS_PER_LIFE,
             seed: self.seed,
             retention_ms: self.target.retention_ms,
+            limits: self.target.participants.limits,
         };
         let mut running = Running::start(&spec, self.unexpected.clone()).await?;
         if self.order != Order::Work {

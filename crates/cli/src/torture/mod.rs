@@ -13,6 +13,7 @@ mod client;
 mod client_processes;
 mod drain;
 mod journal;
+mod limits;
 mod operator;
 mod participants;
 mod postgres;
@@ -101,6 +102,8 @@ pub(crate) struct Plan {
     pub(crate) operators: u32,
     /// Retention of ended jobs; `None` means longer than the run.
     pub(crate) retention_ms: Option<u64>,
+    /// Whether jobs run under limits.
+    pub(crate) limits: bool,
     /// Settings of the PostgreSQL server started for the run, as `NAME=VALUE`.
     pub(crate) postgres_settings: Vec<String>,
     /// Directory in which all evidence is kept, whatever the verdict.
@@ -121,13 +124,17 @@ pub(crate) const HELP: &str = "Faults:
   Meanwhile operators list jobs and cancel, edit, move and replay some of them (--operators). With
   --retention the services remove ended jobs within seconds, dead letters beyond 64 KiB are trimmed, and
   the operators discard jobs, too.
+  With --limits, ten workers run jobs under limits: of slots and of starts per second, over all jobs and
+  by group. Producers keep every group busy.
 
 Checks:
   After the faults, all jobs must end within a bounded time. Then each acknowledged job must exist and be
   completed or dead (or cancelled, if that was requested); no expired lease may have been accepted; no job
   may have ended twice, been revived or undone; the jobs of each key must have run one at a time and in
   order. Jobs that ran more than once are counted, and allowed. With --retention a job may be missing if it
-  can have ended since it was last seen unfinished: a replayed job must have ended again.
+  can have ended since it was last seen unfinished: a replayed job must have ended again. With --limits
+  never more jobs may have run at a time, and never more may have started in any window, than allowed; the
+  report says how much of the allowed rate was used, and how late jobs started.
 
 The last line is the verdict. The exit code is 0 if every guarantee was kept, and 1 if one was broken: then
 the histories, the schedule and the findings are kept in a directory, whose path is printed.";

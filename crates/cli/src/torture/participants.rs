@@ -8,6 +8,8 @@ use std::fmt;
 const PRODUCERS: u32 = 2;
 /// Number of ordinary workers.
 const WORKERS: u32 = 3;
+/// Number of ordinary workers of a run with limits: as many as compete for the same slots and tokens.
+const LIMITED_WORKERS: u32 = 10;
 /// Number of workers that settle late, twice and with expired leases.
 const ROGUES: u32 = 1;
 /// Number of workers that lose track of jobs they have claimed.
@@ -81,6 +83,8 @@ pub(super) struct Participants {
     pub(super) network: Network,
     /// Number of operators.
     pub(super) operators: u32,
+    /// Whether jobs run under limits.
+    pub(super) limits: bool,
 }
 
 impl Participants {
@@ -107,7 +111,7 @@ impl Participants {
     const fn roles(self) -> [(Role, u32); 5] {
         [
             (Role::Producer, PRODUCERS),
-            (Role::Worker, WORKERS),
+            (Role::Worker, if self.limits { LIMITED_WORKERS } else { WORKERS }),
             (Role::Rogue, ROGUES),
             (Role::Forgetful, FORGETFUL),
             (Role::Operator, self.operators),

@@ -2,6 +2,7 @@
 //! cancels or changes some of its jobs.
 
 use super::client::Order;
+use super::limits;
 use super::stage::{Stage, left, payload};
 use super::{BACKOFF, CHANGE_CODES, KINDS, happens};
 use std::sync::Arc;
@@ -54,12 +55,16 @@ impl Producer {
     pub(super) async fn run(mut self) {
         let mut batches = 0;
         while self.stage.order() == Order::Work {
-            self.enqueue().await;
+            let jobs = match self.stage.spec.limits && !happens(&self.random, 100) {
+                true => self.missing_jobs().await,
+                false => self.some_jobs(),
+            };
+            self.enqueue(jobs).await;
             if happens(&self.random, 150) {
                 self.change().await;
             }
             batches += 1;
-            if batches % LOOK_EVERY == 0 {
+            if batches % LOOK_EVERY == 0 && !self.stage.spec.limits {
                 self.wait_for_room().await;
             }
             self.stage.rest(self.random.below(PAUSE_MAX_MS), Order::Rest).await;
@@ -77,10 +82,35 @@ impl Producer {
         }
     }
 
-    /// Enqueues a batch, and retries it while it is unanswered or busy.
-    async fn enqueue(&mut self) {
+    fn some_jobs(&self) -> Vec<NewJob> {
         let count = 1 + self.random.below(BATCH_MAX);
-        let jobs: Vec<NewJob> = (0..count).map(|_| self.job()).collect();
+        (0..count).map(|_| self.job()).collect()
+    }
+
+    /// The jobs that the groups of all limits lack, so that each is always busy.
+    async fn missing_jobs(&self) -> Vec<NewJob> {
+        let call = self.stage.engine.limits();
+        let stats = self.stage.ask("limits", call, &[]).await.unwrap_or_default();
+        let missing = limits::missing(&self.stage.spec.queue, &stats);
+        let job = |(kind, group): (String, &str)| {
+            let id = JobId::new(SystemClock.now(), &self.random);
+            NewJob::new(kind)
+                .queue(self.stage.spec.queue.clone())
+                .id(id)
+                .payload(payload(id, &self.random))
+                .group(group)
+                .max_attempts(5)
+                .max_crashes(MAX_CRASHES_MAX)
+                .backoff(BACKOFF)
+        };
+        missing.into_iter().map(job).collect()
+    }
+
+    /// Enqueues a batch, and retries it while it is unanswered or busy.
+    async fn enqueue(&mut self, jobs: Vec<NewJob>) {
+        if jobs.is_empty() {
+            return;
+        }
         for id in jobs.iter().filter_map(|job| job.id) {
             if self.ids.len() == IDS_MAX {
                 self.ids.swap_remove(self.random.below(IDS_MAX as u64) as usize);

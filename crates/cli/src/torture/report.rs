@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use std::fmt;
-use windlass_kit::history::{Kind, Verdict};
+use windlass_kit::history::{Kind, Pace, Verdict};
 
 /// Number of findings that are printed; all are in report.json.
 const SHOWN_MAX: usize = 6;
@@ -19,6 +19,8 @@ pub(super) struct Report {
     /// Whether all jobs ended in time after the faults.
     pub(super) drained: bool,
     pub(super) verdict: Verdict,
+    /// How the rates of limits were used.
+    pub(super) paces: Vec<Pace>,
     /// Results that the contract does not allow, and processes that ended by themselves.
     pub(super) unexpected: Vec<String>,
     /// Findings of the store's consistency check.
@@ -79,12 +81,28 @@ impl Report {
             "starts": self.verdict.counts.starts,
             "counts": map(self.counts()),
             "others": map(self.others()),
+            "limits": self.paces.iter().map(pace).collect::<Vec<_>>(),
             "violations": self.verdict.violations,
             "unexpected": self.unexpected,
             "findings": self.findings,
             "evidence": self.evidence,
         })
     }
+}
+
+/// The use of a rate, as JSON.
+fn pace(pace: &Pace) -> Value {
+    json!({
+        "name": pace.name,
+        "started": pace.started,
+        "allowed": pace.allowed,
+        "used_percent": pace.per_mille() as f64 / 10.0,
+        "late_ms": {
+            "p50": pace.late_percentile(50),
+            "p99": pace.late_percentile(99),
+            "max": pace.late_percentile(100),
+        },
+    })
 }
 
 /// Converts a name to a JSON key.
@@ -111,6 +129,18 @@ impl fmt::Display for Report {
             "{} faults; {} calls, {} of them never answered; {} starts",
             self.faults, seen.operations, seen.unanswered, seen.starts
         )?;
+        for pace in &self.paces {
+            writeln!(
+                f,
+                "limit {}: {} starts, {} % of the allowed rate; late by {} ms (p50), {} ms (p99), {} ms (max)",
+                pace.name,
+                pace.started,
+                pace.per_mille() as f64 / 10.0,
+                pace.late_percentile(50),
+                pace.late_percentile(99),
+                pace.late_percentile(100)
+            )?;
+        }
         let word = if self.is_clean() { "kept" } else { "BROKEN" };
         write!(f, "{word}, seed {}:", self.seed)?;
         for (at, (name, count)) in self.counts().into_iter().chain(self.others()).enumerate() {
@@ -135,6 +165,7 @@ mod tests {
             faults: 2,
             drained: true,
             verdict,
+            paces: Vec::new(),
             unexpected: Vec::new(),
             findings: Vec::new(),
             evidence: None,

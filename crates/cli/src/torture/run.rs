@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::report::Report;
 use super::schedule::{Action, Step, schedule};
 use super::target::Target;
-use super::{Plan, journal};
+use super::{Plan, journal, limits};
 use crate::output::{print, print_json};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
-use windlass_kit::history::{Options, Snapshot, check};
+use windlass_kit::history::{Options, Snapshot, check, paces};
 
 /// Maximum time for all processes to end after they are asked to.
 const STOP_MAX: Duration = Duration::from_secs(30);
@@ -115,6 +115,9 @@ impl Run {
         // Claims are not synced to disk: the last ones before a kill may be lost.
         options.claims_forgotten = self.clients.target.participants.store;
         options.retention = self.plan.retention_ms.is_some();
+        if self.plan.limits {
+            options.limits = limits::checked(&self.clients.target.queue);
+        }
         Ok(Report {
             target: self.plan.store.to_string(),
             seed: self.plan.seed,
@@ -122,6 +125,7 @@ impl Run {
             faults: self.faults,
             drained,
             verdict: check(&history, &end, &options),
+            paces: paces(&history, &options),
             unexpected: self.clients.unexpected.all(),
             findings: findings.into_iter().map(|finding| finding.what).collect(),
             evidence: None,

@@ -191,6 +191,7 @@ mod tests {
         store: false,
         network: Network::None,
         operators: 1,
+        limits: false,
     };
     const SERVED: Participants =
         Participants { owner: false, server: true, network: Network::Http, ..OWNED };

@@ -2,6 +2,7 @@
 //! the run, and a proxy in front of it, where the plan requires them.
 
 use super::client::open_once;
+use super::limits;
 use super::participants::{Network, Participants};
 use super::postgres::OwnPostgres;
 use super::proxy::{Proxy, Weather};
@@ -75,9 +76,14 @@ impl Target {
         }
         let owner = matches!(store, Url::File(_)) && !plan.serve;
         let (server, is_started) = (plan.serve, postgres.is_some());
-        let operators = plan.operators;
-        let participants =
-            Participants { owner, server, store: is_started, network: Network::None, operators };
+        let participants = Participants {
+            owner,
+            server,
+            store: is_started,
+            network: Network::None,
+            operators: plan.operators,
+            limits: plan.limits,
+        };
         let mut target = Self {
             participants,
             client_url: store.clone(),
@@ -103,6 +109,9 @@ impl Target {
             patch.dead_bytes_max = Some(Some(DEAD_BYTES_MAX));
             target.configure(patch).await?;
         }
+        if plan.limits {
+            target.change(limits::set_up(&target.queue)).await.context("--limits")?;
+        }
         if !plan.direct {
             target.put_proxy_between(plan.seed).await?;
         }
@@ -111,8 +120,11 @@ impl Target {
 
     /// Changes the settings of the queue. Opens the store, so no other process may own it.
     async fn configure(&self, patch: QueuePatch) -> Result<()> {
-        let change = Configure::queue(self.queue.as_str(), patch);
-        let items = self.open().await?.configure(vec![change]).await?.value;
+        self.change(vec![Configure::queue(self.queue.as_str(), patch)]).await
+    }
+
+    async fn change(&self, changes: Vec<Configure>) -> Result<()> {
+        let items = self.open().await?.configure(changes).await?.value;
         Ok(items.into_iter().collect::<windlass_core::Result<()>>()?)
     }
 
@@ -213,7 +225,12 @@ impl Target {
         }
         match &self.store {
             Url::Postgres(at) => Ok(windlass_postgres::remove(at.server(), at.schema()).await?),
-            _ => self.configure(QueuePatch::retention(Retention::uniform_ms(CLEARED_MS))).await,
+            _ => {
+                if self.participants.limits {
+                    self.change(limits::clear(&self.queue)).await?;
+                }
+                self.configure(QueuePatch::retention(Retention::uniform_ms(CLEARED_MS))).await
+            }
         }
     }
 

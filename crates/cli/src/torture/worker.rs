@@ -2,6 +2,7 @@
 //! checkpoints and enqueue follow-ups.
 
 use super::client::Order;
+use super::limits;
 use super::stage::{RESULT_BYTES, Stage, is_payload_of};
 use super::{
     BACKOFF, CALL_MAX, COMPACT_EVERY_MS, FOLLOW_UP, HEARTBEAT_MS, KINDS, LEAD_TTL_MS, LEASE_MS,
@@ -20,6 +21,8 @@ use windlass_worker::{Ctx, Data, Raw, Stop, Worker};
 const CONCURRENCY: u32 = 12;
 /// Maximum duration of most handlers.
 const HANDLER_MAX_MS: u64 = 40;
+/// Maximum duration of handlers under limits, so that slots are in short supply.
+const LIMITED_MAX_MS: u64 = 200;
 /// Maximum duration of slow handlers: some take longer than a lease, which must not matter, and some exceed the
 /// timeout.
 const SLOW_MAX_MS: u64 = 2 * LEASE_MS;
@@ -47,6 +50,11 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
     for kind in KINDS {
         builder = builder.handle_kind(kind, handle);
     }
+    if stage.spec.limits {
+        for limited in limits::ALL {
+            builder = builder.handle_kind(&limited.name_in(&stage.spec.queue), handle_limited);
+        }
+    }
     builder = match &stage.spec.url {
         // The server runs the services.
         Url::Http(_) => builder.remote(),
@@ -73,6 +81,38 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
     }
 }
 
+/// A handler of a job under a limit: mostly short, and sometimes another attempt is needed.
+async fn handle_limited(
+    Raw(bytes): Raw,
+    ctx: Ctx,
+    Data(stage): Data<Arc<Stage>>,
+) -> Result<(), Stop> {
+    if !is_payload_of(ctx.id(), &bytes) {
+        stage.bad("claim", format!("job {} arrived without its payload", ctx.id()));
+    }
+    let random = Seeded::new(seed_of(&ctx));
+    let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
+    let (drawn, short) = (random.below(1_000), random.below(LIMITED_MAX_MS));
+    tokio::time::sleep(Duration::from_millis(short)).await;
+    match drawn {
+        0..30 => return Err(Stop::retry("by chance").after(delay)),
+        30..45 => return Err(Stop::snooze(delay)),
+        45..60 => return Err(Stop::release()),
+        // Proves that the job runs.
+        60..160 => ctx.save_checkpoint_bytes("half").await?,
+        _ => {}
+    }
+    stage.ended.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A seed for the decisions of an attempt.
+fn seed_of(ctx: &Ctx) -> u64 {
+    ctx.id().as_bytes().iter().fold(u64::from(ctx.attempt()), |seed, byte| {
+        seed.wrapping_mul(31).wrapping_add((*byte).into())
+    })
+}
+
 /// A handler that ends in every possible way, mostly with success.
 async fn handle(
     Raw(bytes): Raw,
@@ -82,10 +122,7 @@ async fn handle(
     if ctx.header().parent.is_none() && !is_payload_of(ctx.id(), &bytes) {
         stage.bad("claim", format!("job {} arrived without its payload", ctx.id()));
     }
-    let seed = ctx.id().as_bytes().iter().fold(u64::from(ctx.attempt()), |seed, byte| {
-        seed.wrapping_mul(31).wrapping_add((*byte).into())
-    });
-    let random = Seeded::new(seed);
+    let random = Seeded::new(seed_of(&ctx));
     let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
     let (drawn, short) = (random.below(1_000), random.below(HANDLER_MAX_MS));
     tokio::time::sleep(Duration::from_millis(short)).await;

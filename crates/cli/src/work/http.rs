@@ -10,8 +10,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use std::time::Duration;
 use windlass_core::Timestamp;
-use windlass_core::limits::RESULT_BYTES_MAX;
-use windlass_core::time::{Clock as _, SystemClock};
+use windlass_core::engine::Hold;
+use windlass_core::limits::{HOLD_MAX_MS, RESULT_BYTES_MAX};
+use windlass_core::time::{Clock as _, SystemClock, millis, rough_span};
 use windlass_worker::{Ctx, Done, Ended, FromJob as _, Handler, Need, Raw, Stop};
 
 /// Timeout for connecting; the response may take as long as the job's timeout.
@@ -19,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of characters of an error response that become the error of the job.
 const ERROR_CHARS_MAX: usize = 2_000;
 /// Maximum delay that a `Retry-After` header can request.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(HOLD_MAX_MS);
 
 /// Posts each job to a URL.
 #[derive(Clone, Debug)]
@@ -110,6 +111,9 @@ async fn outcome_of(ctx: &Ctx, response: Response<Incoming>) -> Ended {
     } else {
         format!("HTTP status {status}: {said}")
     };
+    if let Some(after) = after.filter(|_| status == StatusCode::TOO_MANY_REQUESTS) {
+        return Err(hold(ctx, &what, after));
+    }
     let code = format!("http_{}", status.as_u16());
     if !may_succeed(status) {
         return Err(Stop::fatal(what).code(code));
@@ -121,13 +125,25 @@ async fn outcome_of(ctx: &Ctx, response: Response<Incoming>) -> Ended {
     })
 }
 
+/// The service asks for fewer requests: postpones the job, and all jobs that run under its limits.
+fn hold(ctx: &Ctx, what: &str, after: Duration) -> Stop {
+    let ms = millis(after);
+    let held = match ctx.hold(Hold::limits(ms)) {
+        Ok(()) => "its limits, or else its queue, are held",
+        // A store without limits.
+        Err(_) => "the job waits",
+    };
+    ctx.log(format!("{held} for {}: {what}", rough_span(ms)));
+    Stop::snooze(after)
+}
+
 /// Whether a retry of the same request may succeed.
 fn may_succeed(status: StatusCode) -> bool {
     let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
     status.is_server_error() || later.contains(&status)
 }
 
-/// Parses `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date. A time that is over says nothing: `None`.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {
@@ -137,7 +153,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
             Duration::from_millis(Timestamp::from_millis(at).since(now))
         }
     };
-    Some(wait.min(RETRY_AFTER_MAX))
+    Some(wait.min(RETRY_AFTER_MAX)).filter(|wait| !wait.is_zero())
 }
 
 #[cfg(test)]
@@ -163,5 +179,6 @@ mod tests {
         assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(60)));
         assert_eq!(wait("99999999"), Some(RETRY_AFTER_MAX));
         assert_eq!(wait("soon"), None);
+        assert_eq!((wait("0"), wait("Wed, 21 Oct 2015 07:00:00 GMT")), (None, None));
     }
 }

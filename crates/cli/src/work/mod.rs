@@ -24,6 +24,8 @@ pub(crate) const HELP: &str = "Handlers:
            including those that have left its group.
   --http   The payload is posted, with the headers windlass-job-id, -kind, -queue and -attempt.
              2xx                the job is complete, the body is its result
+             429 + Retry-After  the job's limits, or else its queue, are held for that time; the job waits,
+                                which does not count as a failure
              408, 425, 429, 5xx a failure, retried after Retry-After or its backoff
              others             permanent failure: the job is dead at once
 

@@ -51,6 +51,41 @@ fn every_change_has_its_effect() {
 }
 
 #[test]
+fn a_job_is_explained_with_all_causes_and_what_to_do() {
+    let store = Store::new();
+    let id = store.enqueue(&["x", "--queue", "q", "--delay", "1h"]);
+    store.run(&["queues", "pause", "q"]).ok();
+    let said = store.run(&["jobs", "why", &id]).ok();
+    for part in [
+        &format!("{id}  scheduled  queue q, kind x\n"),
+        "1. not_due: The job is not due yet. (until 2",
+        "in 59 min)\n   Wait, or make it due now: windlass jobs promote ",
+        "2. queue_paused: Queue q is paused.\n   Resume it: windlass queues resume q\n",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    let why = store.json(&["jobs", "why", &id]);
+    assert_eq!(
+        (&why["state"], &why["causes"][0]["code"]),
+        (&"scheduled".into(), &"not_due".into())
+    );
+    assert_eq!(why["causes"][0]["until"], store.job(&id)["run_at"], "times as in other commands");
+    store.run(&["jobs", "promote", &id]).ok();
+    store.run(&["queues", "resume", "q"]).ok();
+    let said = store.run(&["jobs", "why", &id]).ok();
+    assert!(said.contains("1. no_worker: ") && said.contains("2. in_line: "), "{said}");
+    store.work(&["--exec", "x=true", "--queue", "q"]);
+    let why = store.json(&["jobs", "why", &id]);
+    assert_eq!(
+        (&why["causes"][0]["finish"], &why["state"]),
+        (&"completed".into(), &"completed".into())
+    );
+    let missing = "01a1e214-0000-7000-8000-000000000000";
+    store.run(&["jobs", "why", missing]).refused(1, &[missing, "does not exist"]);
+    store.run(&["jobs", "why", "no-id"]).refused(2, &["no-id"]);
+}
+
+#[test]
 fn a_change_that_cannot_be_says_why_and_the_others_are_done() {
     let store = Store::new();
     let (waiting, other) = (store.enqueue(&["x"]), store.enqueue(&["x"]));

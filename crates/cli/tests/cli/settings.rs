@@ -71,12 +71,15 @@ fn limits_are_created_listed_applied_and_removed() {
     assert_eq!((&limits[0]["name"], &limits[0]["queues"][0]), (&"stripe".into(), &"q".into()));
     assert_eq!(limits[0]["rate"]["bucket"]["burst"], 100);
     let shown = store.run(&["limits", "show", "stripe"]).ok();
-    assert!(shown.contains("each group") && shown.contains("acme"), "{shown}");
+    assert!(shown.contains("each other group") && shown.contains("acme"), "{shown}");
     let enqueue = |group: &str| store.enqueue(&["x", "--queue", "q", "--group", group]);
     let [first, second] = [enqueue("g"), enqueue("g")];
     assert_eq!(store.job(&first)["state"], "available");
     let waiting = store.job(&second);
     assert_eq!((&waiting["state"], &waiting["limits"][0]), (&"blocked".into(), &"stripe".into()));
+    let shown = store.json(&["limits", "show", "stripe"]);
+    let group = serde_json::json!({"group": "g", "running": 0, "waiting": 2, "tokens": 100});
+    assert_eq!((&shown["waiting"], &shown["groups"][0]), (&2.into(), &group));
     store.work(&["--queue", "q", "--exec", "x=true"]);
     assert_eq!(store.job(&second)["state"], "completed", "after the first");
     store.run(&["limits", "remove", "stripe"]).refused(1, &["stripe", "queue q"]);

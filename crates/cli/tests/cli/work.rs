@@ -3,6 +3,7 @@
 use crate::support::{Store, lives, until};
 use rustix::process::Signal;
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn a_command_gets_payload_and_job_and_leaves_its_output_as_result() {
@@ -240,7 +241,6 @@ fn no_secret_of_the_worker_reaches_a_command() {
 
 #[test]
 fn a_command_cannot_read_the_environment_of_its_worker() {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     let store = Store::new();
     std::fs::set_permissions(store.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -281,4 +281,52 @@ fn a_command_gets_the_variables_that_are_named() {
     }
     let ran = store.run(&["work", "--http", "x=http://127.0.0.1:1", "--env", "A=b"]);
     ran.refused(1, &["--env", "--exec"]);
+}
+
+#[test]
+fn kinds_have_their_own_concurrency_rate_and_floor() {
+    let store = Store::new();
+    // Two at a time would meet in the directory.
+    let alone = store.path("alone").display().to_string();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(store.dir.path(), open).unwrap();
+    let exec = format!("alone=mkdir {alone} || exit 65; sleep 0.05; rmdir {alone}");
+    let ids: Vec<String> = (0..5).map(|_| store.enqueue(&["alone"])).collect();
+    store.work(&["--concurrency", "4", "--kind-concurrency", "alone=1", "--exec", &exec]);
+    for id in &ids {
+        assert_eq!(store.job(id)["state"], "completed");
+    }
+    for _ in 0..9 {
+        store.enqueue(&["rated"]);
+    }
+    let ran = store.path("ran").display().to_string();
+    let exec = format!("rated=echo >> {ran}");
+    let rated = ["--concurrency", "9", "--kind-rate", "rated=3/1h", "--exec", &exec];
+    let worker = store.start_work(&rated);
+    let lines = || std::fs::read_to_string(&ran).map_or(0, |text| text.lines().count());
+    until("three were run", || lines() >= 3);
+    worker.drain().ok();
+    assert_eq!(lines(), 3);
+    let order = store.path("order").display().to_string();
+    for n in 0..20 {
+        let priority = if n < 15 { "0" } else { "10" };
+        store.enqueue(&["ranked", priority, "--priority", priority]);
+    }
+    let exec = format!("ranked=cat >> {order}; echo >> {order}");
+    store.work(&["--concurrency", "1", "--floor", "10=25%", "--exec", &exec]);
+    let order = std::fs::read_to_string(&order).unwrap();
+    let low = order.lines().take(12).filter(|line| *line == "10").count();
+    assert!((2..=4).contains(&low), "{order}");
+    for (flag, value, says) in [
+        ("--kind-concurrency", "x", "resize=2"),
+        ("--kind-concurrency", "y=1", "--kind-concurrency names"),
+        ("--kind-concurrency", "x=0", "--kind-concurrency is 0"),
+        ("--kind-rate", "x=fast", "mail=10/1s"),
+        ("--kind-rate", "x=0/1s", "rate.amount"),
+        ("--floor", "10", "10=20%"),
+        ("--floor", "10=100%", "--floor is 100"),
+    ] {
+        let ran = store.run(&["work", "--exec", "x=cat", flag, value]);
+        assert!(ran.code != 0 && ran.stderr.contains(says), "{flag} {value}: {ran:?}");
+    }
 }

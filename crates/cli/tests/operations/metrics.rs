@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 /// More queues than have labels of their own.
 const QUEUES: usize = 1_050;
 const LABELLED: usize = 1_000;
+/// More groups than are listed for a limit.
+const GROUPS: usize = 25;
+const GROUPS_LISTED: usize = 20;
 
 struct Metrics(String);
 
@@ -129,6 +132,40 @@ fn ready_jobs_are_exported_by_priority_if_requested() {
     let plain = Serving::start(dir.path());
     post(&plain, "/v1/jobs", &job("welcome", 0));
     assert_eq!(Metrics::of(&plain).count("windlass_queue_priority_available"), 0, "not requested");
+}
+
+#[test]
+fn limits_show_their_jobs_and_tokens_and_a_bounded_number_of_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Serving::start(dir.path());
+    let put = |path: &str, method: &str, body: Value| {
+        let answer = server.request(method, path, &body.to_string());
+        assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+    };
+    let window = json!({"window": {"max": 3, "per_ms": 3_600_000}});
+    put("/v1/limits/api", "PUT", json!({"rate": window}));
+    put("/v1/limits/share", "PUT", json!({"rate": window, "max_running": 1, "by_group": true}));
+    put("/v1/queues/mail", "PATCH", json!({"limits": ["api", "share"]}));
+    // Each group has two jobs, and one of them more.
+    let job = |n: usize| json!({"kind": "k", "queue": "mail", "group": format!("g{n:02}")});
+    let jobs: Vec<_> = (0..GROUPS * 2).map(|n| job(n % GROUPS)).chain([job(7)]).collect();
+    post(&server, "/v1/jobs/batch", &json!({"jobs": jobs}));
+    post(&server, "/v1/claim", &json!({"queues": ["mail"], "limit": 2}));
+
+    let metrics = Metrics::of(&server);
+    let value = |series: &str| metrics.value(&format!("windlass_limit_{series}"));
+    let all = (GROUPS * 2 + 1) as f64;
+    assert_eq!(value(r#"running{limit="api"}"#), Some(2.0), "{}", metrics.0);
+    assert_eq!(value(r#"waiting{limit="api"}"#), Some(all - 2.0));
+    assert_eq!(value(r#"tokens{limit="api"}"#), Some(1.0));
+    assert_eq!(value(r#"running{limit="share"}"#), Some(2.0));
+    assert_eq!(value(r#"tokens{limit="share"}"#), None, "each group has its own");
+    assert_eq!(value(r#"group_waiting{limit="share",group="g07"}"#), Some(3.0));
+    assert_eq!(value(r#"group_tokens{limit="share",group="g00"}"#), Some(2.0));
+    assert_eq!(value(r#"group_running{limit="share",group="g00"}"#), Some(1.0));
+    let other = (GROUPS - GROUPS_LISTED) as f64 * 2.0;
+    assert_eq!(value(r#"group_waiting{limit="share",group="other"}"#), Some(other));
+    assert_eq!(metrics.count("windlass_limit_group_waiting"), GROUPS_LISTED + 1);
 }
 
 #[test]

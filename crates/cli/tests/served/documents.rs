@@ -1,7 +1,7 @@
 //! The documents are correct: every command in them is run.
 
 use crate::shell::Shell;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn the_readme_leads_from_nothing_to_processed_jobs() {
@@ -36,4 +36,37 @@ fn the_examples_of_the_protocol_are_answered_as_it_says() {
     assert!(curls >= 5, "{:?}", shell.ran);
     let states: Vec<_> = shell.jobs().into_iter().map(|job| job["state"].clone()).collect();
     assert_eq!(states.first(), Some(&json!("completed")), "the first job goes all the way");
+}
+
+#[test]
+fn the_guide_to_troubleshooting_leads_from_a_blocked_job_to_its_end() {
+    let mut shell = Shell::new();
+    shell.serve();
+    shell.follow("docs/guides/troubleshooting.md");
+    let asked = shell.ran.iter().filter(|command| command.contains("jobs why ID")).count();
+    assert_eq!(asked, 3, "{:?}", shell.ran);
+    let why = shell.sh(&format!("'{}' jobs why ID", env!("CARGO_BIN_EXE_windlass")));
+    assert!(why.contains("1. ended: A handler completed the job."), "{why}");
+}
+
+#[test]
+fn the_commands_of_the_guide_to_limits_do_what_it_says() {
+    let mut shell = Shell::new();
+    shell.serve();
+    shell.follow("docs/guides/limits.md");
+    for part in ["limits simulate", "limits show", "/take", "--floor", "--kind-rate", "--cost"] {
+        assert!(shell.ran.iter().any(|command| command.contains(part)), "the guide shows {part}");
+    }
+    let windlass = env!("CARGO_BIN_EXE_windlass");
+    let limits = shell.sh(&format!("'{windlass}' limits --json"));
+    assert!(limits.contains("per-customer") && !limits.contains("stripe"), "{limits}");
+    let jobs = shell.jobs();
+    let of =
+        |kind: &str| -> Vec<&Value> { jobs.iter().filter(|job| job["kind"] == kind).collect() };
+    assert!(of("resize").iter().all(|job| job["state"] == "completed"), "{jobs:?}");
+    assert_eq!(
+        (&of("report")[0]["group"], &of("import")[0]["tenant"]),
+        (&json!("acme"), &json!("acme"))
+    );
+    assert_eq!(of("summarise")[0]["cost"], json!(1200));
 }

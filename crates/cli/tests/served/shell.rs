@@ -2,7 +2,7 @@
 //! where the next command wants them.
 //!
 //! Where a reader's machine differs from the test's, commands are changed as little as can be:
-//! - `cargo run --release --` is the binary under test;
+//! - `cargo run --release --` and `windlass` are the binary under test;
 //! - `serve` gets a free port, and 127.0.0.1:7474 means that port from then on;
 //! - `bench --profile quick` becomes `--profile tiny`, because only that measures in a debug build;
 //! - what takes minutes or is run by another test is looked up instead (see [`ELSEWHERE`]);
@@ -69,6 +69,8 @@ impl Shell {
             let program = format!("'{}'", env!("CARGO_BIN_EXE_windlass"));
             let command = command.replace("--profile quick", "--profile tiny");
             self.sh(&command.replace(WINDLASS, &program));
+        } else if let Some(rest) = command.strip_prefix("windlass ") {
+            self.sh(&format!("'{}' {rest}", env!("CARGO_BIN_EXE_windlass")));
         } else if let Some(rest) = command.strip_prefix("curl ") {
             let answer = self.sh(&format!("curl -sS --fail-with-body --max-time 60 {rest}"));
             self.remember(&answer);

@@ -177,3 +177,23 @@ fn an_engine_that_removes_what_has_ended_before_its_time() {
 fn an_engine_that_keeps_leases_missing_in_heartbeats() {
     found(Fault::KeepsUndeclared, SOON, &["stuck"]);
 }
+
+#[test]
+fn an_engine_that_allows_twice_as_much_as_a_limit() {
+    let fault = history::Fault::DoublesLimits;
+    let engine = || -> Arc<dyn Engine> { Arc::new(history::Faulty::new(sound(), fault)) };
+    first_not_clean_with(engine, SOON, &["--limits"]).assert_broken(&["limits_exceeded"]);
+}
+
+#[test]
+fn a_sound_engine_is_clean_under_limits_and_is_left_without_them() {
+    let engine = sound();
+    let run = tortured_with(engine.clone(), SOON, 1, &["--limits"]);
+    run.assert_kept();
+    let limits = run.report["limits"].as_array().unwrap();
+    assert_eq!(limits.len(), 3, "those with a rate: {:#}", run.report);
+    assert!(limits.iter().all(|limit| limit["started"].as_u64() > Some(10)), "{limits:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let settings = runtime.block_on(engine.settings()).unwrap().value;
+    assert_eq!((settings.limits.len(), settings.kinds.len()), (0, 0), "{settings:?}");
+}

@@ -42,6 +42,24 @@ fn a_server_over_http_keeps_its_promises() {
 }
 
 #[test]
+fn a_server_over_http_exceeds_no_limit() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", home.path().display());
+    let run = torture(&[&url, "--serve", "--limits", "--seconds", seconds(), "--seed", &seed()]);
+    run.assert_kept();
+    assert_eq!(run.report["limits"].as_array().unwrap().len(), 3, "{:#}", run.report);
+    assert_empty(home.path());
+}
+
+#[test]
+fn the_local_engine_exceeds_no_limit() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", home.path().display());
+    torture(&[&url, "--limits", "--seconds", seconds(), "--seed", &seed()]).assert_kept();
+    assert_empty(home.path());
+}
+
+#[test]
 fn postgres_keeps_its_promises() {
     torture(&[&server(), "--seconds", seconds(), "--seed", &seed()]).assert_kept();
 }

@@ -94,6 +94,10 @@ pub struct Claim {
     pub kinds: Option<Vec<KindWant>>,
     /// Maximum number of jobs in total.
     pub limit: u32,
+    /// Only jobs with this priority or a higher number, that is, as urgent as this or less. For workers that guarantee
+    /// a share of their capacity to jobs that more urgent ones would starve. All queues must have the order
+    /// [`Strict`](crate::model::Order::Strict): in the others, no job starves because of its priority.
+    pub from_priority: Option<i32>,
     /// Parts to load.
     pub parts: PartSet,
 }
@@ -106,6 +110,7 @@ impl Claim {
             queues: vec![QueueWant { queue: queue.into(), limit: u32::MAX }],
             kinds: None,
             limit,
+            from_priority: None,
             parts: PartSet::PAYLOAD,
         }
     }
@@ -121,6 +126,13 @@ impl Claim {
     #[must_use]
     pub fn kind(mut self, kind: impl Into<Name>, limit: u32) -> Self {
         self.kinds.get_or_insert_default().push(KindWant { kind: kind.into(), limit });
+        self
+    }
+
+    /// Claims only jobs with this priority or a higher number.
+    #[must_use]
+    pub const fn from_priority(mut self, priority: i32) -> Self {
+        self.from_priority = Some(priority);
         self
     }
 

@@ -127,13 +127,22 @@ impl MaintainReply {
     }
 }
 
-/// An inconsistency.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Description, with the affected job or key.
-    pub what: String,
-    /// Whether it was repaired.
-    pub repaired: bool,
+growing! {
+    /// An inconsistency.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Finding as FindingFields {
+        /// Description, with the affected job or key.
+        pub what: String,
+        /// Whether it was repaired.
+        pub repaired: bool,
+    }
+}
+
+impl Finding {
+    /// An inconsistency that was found, and perhaps repaired.
+    pub const fn new(what: String, repaired: bool) -> Self {
+        Self { what, repaired }
+    }
 }
 
 /// The result of a check.

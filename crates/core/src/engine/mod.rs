@@ -26,10 +26,12 @@ mod change;
 mod claim;
 mod configure;
 mod enqueue;
+mod explain;
 mod fast_paths;
 mod filter;
 mod import;
 mod lane_sums;
+mod limit_stats;
 mod listing;
 mod maintain;
 mod part_edits;
@@ -49,26 +51,30 @@ pub use change::{Change, ChangeItem, Changed, ChangedFields, Edits};
 pub use claim::{Claim, Claimant, Claimed, ClaimedJob, KindWant, QueueWant, Wait};
 pub use configure::{Configure, Settings};
 pub use enqueue::{Disposition, Enqueue, Enqueued, EnqueuedFields, Mode};
+pub use explain::{Cause, CauseCode, CauseFields, Explanation, ExplanationFields};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
 pub use import::Import;
 pub use lane_sums::LaneSums;
+pub use limit_stats::{GroupStats, GroupStatsFields, LimitStats, LimitStatsFields};
 pub use listing::{ListPlace, SortedBy};
 pub use maintain::{
-    CheckReport, Finding, MaintainReply, MaintainRequest, Tally, TallyFields, Work,
+    CheckReport, Finding, FindingFields, MaintainReply, MaintainRequest, Tally, TallyFields, Work,
 };
 pub use plain::{PlainClaim, PlainReport};
 pub use query::{
-    Gate, Get, LaneStats, LaneStatsFields, List, ListOrder, Page, PriorityStats, SessionInfo,
-    SessionInfoFields, StatsRequest,
+    Gate, Get, LaneStats, LaneStatsFields, List, ListOrder, Page, PriorityStats,
+    PriorityStatsFields, SessionInfo, SessionInfoFields, StatsRequest,
 };
 pub use records::{Expect, LogEntry, Record, RecordOp, RecordReply};
 pub use removed::{
-    OTHER_TENANT, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, tenant_of_removed,
+    OTHER_TENANT, RemovedCount, RemovedCountFields, RemovedKey, RemovedQuery, RemovedTable,
+    tenant_of_removed,
 };
 pub use session::{
-    Heartbeat, HeartbeatReply, HeartbeatReplyFields, Held, OpenSession, Session, WorkerInfo,
+    Heartbeat, HeartbeatReply, HeartbeatReplyFields, Held, OpenSession, Session, SessionFields,
+    WorkerInfo,
 };
 pub use settle::{Hold, HoldOn, Outcome, Settle, SettleItem, SettleReply, Settled, SettledFields};
 pub use take::{Take, Took};
@@ -76,6 +82,7 @@ pub use token::{ClaimId, Cursor, Epoch, Lease, SessionId};
 pub use update::{Update, UpdateItem, Updated};
 
 use crate::error::Result;
+use crate::id::JobId;
 use crate::model::Job;
 use crate::time::Timestamp;
 use std::future::Future;
@@ -184,6 +191,16 @@ pub trait Admin: Send + Sync {
     /// is idle, at most a few seconds late otherwise.
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>>;
 
+    /// Running and waiting jobs under each limit, and what it allows now. Bounded cost at any depth and with any number of
+    /// groups.
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>>;
+
+    /// Why a job is not running: all causes of its state, in the order in which they must end before it starts.
+    /// Bounded cost at any depth; [`NotFound`](crate::Error::NotFound) if there is no such job.
+    ///
+    /// An engine knows the gates of a kind, not its circuit breaker: `windlass_services::explain` adds that.
+    fn why(&self, id: JobId) -> Answer<'_, Explanation>;
+
     /// The open sessions.
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>>;
 
@@ -195,8 +212,11 @@ pub trait Admin: Send + Sync {
     /// progress, and in the order of the batch. Each item is one atomic step, durable before it returns.
     ///
     /// A running job arrives as available, without counting a crash; if its cancellation was requested, as cancelled. A
-    /// known id returns `existing` and changes nothing. Depth limits do not apply. If another job holds its unique key, a
-    /// job that has not ended returns [`Error::Duplicate`](crate::Error::Duplicate).
+    /// known id returns `existing` and changes nothing. Depth limits do not apply.
+    ///
+    /// A job takes its unique key again if it still holds it: until it has ended, until it is removed, or for the rest of
+    /// its window since its creation. If another job holds the key then, it returns
+    /// [`Error::Duplicate`](crate::Error::Duplicate).
     fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>>;
 
     /// Changes settings and gates. In effect for every claim and enqueue that starts after it returns, in

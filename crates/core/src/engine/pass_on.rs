@@ -75,6 +75,14 @@ macro_rules! pass_on {
     (@stats $($to:ident)+) => {
         $crate::pass_on!(@fn stats(request: StatsRequest) -> [Vec<$crate::engine::LaneStats>] $($to)+);
     };
+    (@limits $($to:ident)+) => {
+        $crate::pass_on!(@fn limits() -> [Vec<$crate::engine::LimitStats>] $($to)+);
+    };
+    (@why $($to:ident)+) => {
+        fn why(&self, id: $crate::JobId) -> $crate::engine::Answer<'_, $crate::engine::Explanation> {
+            $crate::pass_on!(@call self why(id) $($to)+)
+        }
+    };
     (@sessions $($to:ident)+) => {
         $crate::pass_on!(@fn sessions() -> [Vec<$crate::engine::SessionInfo>] $($to)+);
     };

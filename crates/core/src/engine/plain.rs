@@ -89,8 +89,10 @@ impl NewJob {
 
 impl Job {
     /// Whether a completion without [further requests](SettleItem::plain) ends the lease, records the end, and does
-    /// nothing else: no key or slot to free, and no retention of its own.
-    pub const fn completes_plainly(&self) -> bool {
+    /// nothing else: no key to free, no line of a group to examine, and no retention of its own. `by_group`: limits by
+    /// group count the job. The end of a job under a limit over all jobs concerns no other job: the next claim counts
+    /// anew.
+    pub const fn completes_plainly(&self, by_group: bool) -> bool {
         let Self {
             header,
             state: _,
@@ -107,7 +109,8 @@ impl Job {
             // A completion ends a wait and keeps a signal.
             waits: _,
             signalled: _,
-            limits,
+            // Names only; `by_group` says what matters about them.
+            limits: _,
             progress: _,
             result: _,
             error: _,
@@ -134,7 +137,7 @@ impl Job {
         } = header;
         // A completion resets the crashes, and reads of completed jobs take that into account.
         let Counters { attempt: _, failures: _, crashes: _ } = counters;
-        limits.is_empty() && frees_nothing(key.as_ref(), unique.as_ref(), policy)
+        !by_group && frees_nothing(key.as_ref(), unique.as_ref(), policy)
     }
 }
 
@@ -153,9 +156,9 @@ const fn frees_nothing(key: Option<&String>, unique: Option<&Unique>, policy: &P
 }
 
 impl QueueSettings {
-    /// Whether plain jobs may be stored without reading these settings: no limits, no depth limit, no limit on
-    /// waiting, and the usual order.
-    pub const fn is_plain(&self) -> bool {
+    /// Whether plain jobs may be stored without reading these settings: no limit by group, no depth limit, no limit on
+    /// waiting, and the usual order. `by_group` is whether a limit counts by group: others stop claims, not enqueues.
+    pub fn is_plain(&self, by_group: impl FnMut(&Name) -> bool) -> bool {
         let Self {
             // Stops claims, not enqueues.
             paused: _,
@@ -170,7 +173,7 @@ impl QueueSettings {
             // Stops claims, not enqueues.
             held_until: _,
         } = self;
-        limits.is_empty()
+        !limits.iter().any(by_group)
             && max_depth.is_none()
             && max_wait_ms.is_none()
             && matches!(order, Order::Strict)
@@ -178,11 +181,12 @@ impl QueueSettings {
 }
 
 impl KindSettings {
-    /// Whether plain jobs of the kind may be stored without reading these settings: no limits.
-    pub const fn is_plain(&self) -> bool {
+    /// Whether plain jobs of the kind may be stored without reading these settings: no limit by group. `by_group` is
+    /// whether a limit counts by group: others stop claims, not enqueues.
+    pub fn is_plain(&self, by_group: impl FnMut(&Name) -> bool) -> bool {
         // Both gates stop claims, not enqueues.
         let Self { paused: _, permits: _, limits } = self;
-        limits.is_empty()
+        !limits.iter().any(by_group)
     }
 }
 
@@ -243,9 +247,13 @@ pub struct PlainClaim<'a> {
 }
 
 impl Claim {
-    /// The claim, if it is by a session, from one queue, and `limit` is the only limit that can apply.
+    /// The claim, if it is by a session, from one queue and of any priority, and `limit` is the only limit that can
+    /// apply.
     pub fn plain(&self) -> Option<PlainClaim<'_>> {
-        let Self { by, queues, kinds, limit, parts: _ } = self;
+        let Self { by, queues, kinds, limit, from_priority, parts: _ } = self;
+        if from_priority.is_some() {
+            return None;
+        }
         let (session, claim_no) = match by {
             Claimant::Session { session, claim_no } => (session, *claim_no),
             // It opens a session and ends it with its last lease.
@@ -323,7 +331,7 @@ mod tests {
         let with = |change: fn(&mut QueueSettings)| {
             let mut settings = QueueSettings::default();
             change(&mut settings);
-            settings.is_plain()
+            settings.is_plain(|name| &**name == "grouped")
         };
         assert!(with(|it| it.paused = true));
         assert!(with(|it| it.retention = Retention::uniform_ms(1)));
@@ -332,7 +340,8 @@ mod tests {
         assert!(!with(|it| it.max_depth = Some(1)));
         assert!(!with(|it| it.max_wait_ms = Some(1)));
         assert!(with(|it| it.held_until = Some(Timestamp::MAX)));
-        assert!(!with(|it| it.limits.push("l".into())));
+        assert!(with(|it| it.limits.push("over all jobs".into())));
+        assert!(!with(|it| it.limits.push("grouped".into())));
         assert!(!with(|it| it.order = Order::Lifo));
         assert!(!with(|it| it.order = Order::Fair));
         assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
@@ -390,6 +399,7 @@ mod tests {
             limited,
             claim(session()).queue("other", 5),
             claim(session()).kind("a", 5).kind("b", 4),
+            claim(session()).from_priority(0),
         ];
         for claim in others {
             assert_eq!(claim.plain(), None, "{claim:?}");

@@ -224,15 +224,24 @@ growing! {
     }
 }
 
-/// The ready jobs of a lane with one priority.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PriorityStats {
-    /// The priority.
-    pub priority: i32,
-    /// Number of jobs, or a lower bound; see [`LaneStats::priorities`].
-    pub available: u64,
-    /// When the first of them became ready.
-    pub head_ready_at: Timestamp,
+growing! {
+    /// The ready jobs of a lane with one priority.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PriorityStats as PriorityStatsFields {
+        /// The priority.
+        pub priority: i32,
+        /// Number of jobs, or a lower bound; see [`LaneStats::priorities`].
+        pub available: u64,
+        /// When the first of them became ready.
+        pub head_ready_at: Timestamp,
+    }
+}
+
+impl PriorityStats {
+    /// The ready jobs of a priority, of which the first became ready at `head_ready_at`.
+    pub const fn new(priority: i32, available: u64, head_ready_at: Timestamp) -> Self {
+        Self { priority, available, head_ready_at }
+    }
 }
 
 impl LaneStats {

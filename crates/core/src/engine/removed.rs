@@ -2,6 +2,7 @@
 
 use super::{Cursor, Page};
 use crate::error::{Error, Result, within_range};
+use crate::growing::growing;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX, REMOVED_TENANTS_MAX};
 use crate::model::{Header, Name, State};
 use crate::name::check_name;
@@ -75,13 +76,15 @@ fn hour(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(ms - ms.rem_euclid(HOUR_MS.cast_signed()))
 }
 
-/// A number of removed jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemovedCount {
-    /// What they have in common.
-    pub key: RemovedKey,
-    /// Number of jobs.
-    pub count: u64,
+growing! {
+    /// A number of removed jobs.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RemovedCount as RemovedCountFields {
+        /// What they have in common.
+        pub key: RemovedKey,
+        /// Number of jobs.
+        pub count: u64,
+    }
 }
 
 /// The tenant under which a removed job is counted. `tenants` returns whether the hour has the tenant already for the
@@ -127,7 +130,7 @@ impl RemovedTable {
         let rows = self.0.range((start, Bound::Unbounded)).filter(|(key, _)| {
             key.hour >= first && query.queue.as_ref().is_none_or(|queue| key.queue == *queue)
         });
-        let rows = rows.map(|(key, count)| RemovedCount { key: key.clone(), count: *count });
+        let rows = rows.map(|(key, count)| RemovedCount::new(key.clone(), *count));
         Ok(RemovedCount::page(rows.take(limit + 1).collect(), limit))
     }
 
@@ -142,6 +145,11 @@ impl RemovedTable {
 }
 
 impl RemovedCount {
+    /// This number of removed jobs.
+    pub const fn new(key: RemovedKey, count: u64) -> Self {
+        Self { key, count }
+    }
+
     /// A page of `limit` rows, from these and the first one after them.
     pub fn page(mut rows: Vec<Self>, limit: usize) -> Page<Self> {
         let more = rows.len() > limit;

@@ -168,6 +168,8 @@ pub struct Hold {
 pub enum HoldOn {
     /// All jobs under this limit, which must be one of the job's; of a limit by group, those of the job's group.
     Limit(Name),
+    /// The same for all limits that the job runs under; its queue if there are none.
+    Limits,
     /// The job's group, in all limits by group that the job runs under.
     Group,
     /// The job's queue.
@@ -178,6 +180,11 @@ impl Hold {
     /// Holds a limit; of a limit by group, the job's group.
     pub fn limit(name: impl Into<Name>, ms: u64) -> Self {
         Self { on: HoldOn::Limit(name.into()), ms }
+    }
+
+    /// Holds all limits that the job runs under, whatever their names; its queue if there are none.
+    pub const fn limits(ms: u64) -> Self {
+        Self { on: HoldOn::Limits, ms }
     }
 
     /// Holds the job's group in all its limits by group.

@@ -37,7 +37,7 @@ pub enum Effect {
     ChangeQueue,
     /// The time and the reason of the end are recorded; the job no longer waits for a signal.
     Finish,
-    /// The unique key is acquired, if the job has one.
+    /// The unique key is acquired, if the job has one; by an imported job, if the job still holds it in its new state.
     TakeUnique,
     /// The unique key is released, if the job holds it until it ends, or until it is removed and now is.
     FreeUnique,

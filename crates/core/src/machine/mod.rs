@@ -169,16 +169,17 @@ fn unblocked(facts: Facts, also: Effects) -> Step {
 fn imported(from: State, facts: Facts) -> Step {
     let due = Facts { due: true, ..facts };
     let (next, line) = match from {
-        State::Running if facts.cancel_requested => return ended(State::Cancelled, Effects::NONE),
+        State::Running if facts.cancel_requested => {
+            return ended(State::Cancelled, Effects::of(&[Effect::TakeUnique]));
+        }
         State::Scheduled => (entry(facts), line(facts)),
         State::Blocked | State::Available | State::Running => (entry(due), line(due)),
         State::Paused | State::Completed | State::Dead | State::Cancelled | State::Expired => {
             (from, Effects::NONE)
         }
     };
-    let held = if from.is_terminal() { &[][..] } else { &[Effect::TakeUnique] };
-    let effects = Effects::of(held).and(line).and(ready(next == State::Available));
-    Step { next: Some(next), effects: effects.with(Effect::Arrive) }
+    let arrives = Effects::of(&[Effect::TakeUnique, Effect::Arrive]);
+    Step { next: Some(next), effects: arrives.and(line).and(ready(next == State::Available)) }
 }
 
 /// The effects of becoming ready. The ordering key is acquired then and held until the end.

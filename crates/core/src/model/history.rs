@@ -1,6 +1,7 @@
 //! The history of a job: attempts, errors, progress, log lines. All of it is bounded.
 
 use crate::error::{Result, within_limit};
+use crate::growing::growing;
 use crate::limits;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -62,21 +63,36 @@ pub enum AttemptEnd {
     Lost,
 }
 
-/// One attempt at a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
-    /// Number of the attempt, from 1.
-    pub number: u32,
-    /// The label of the worker that ran it.
-    pub worker: String,
-    /// When it was claimed.
-    pub started_at: Timestamp,
-    /// When it was settled, or when its lease was found lost.
-    pub ended_at: Timestamp,
-    /// How it ended.
-    pub end: AttemptEnd,
-    /// The error, if it failed.
-    pub error: Option<JobError>,
+growing! {
+    /// One attempt at a job.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Attempt as AttemptFields {
+        /// Number of the attempt, from 1.
+        pub number: u32,
+        /// The label of the worker that ran it.
+        pub worker: String,
+        /// When it was claimed.
+        pub started_at: Timestamp,
+        /// When it was settled, or when its lease was found lost.
+        pub ended_at: Timestamp,
+        /// How it ended.
+        pub end: AttemptEnd,
+        /// The error, if it failed.
+        pub error: Option<JobError>,
+    }
+}
+
+impl Attempt {
+    /// An attempt that ended without an error.
+    pub const fn new(
+        number: u32,
+        worker: String,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+        end: AttemptEnd,
+    ) -> Self {
+        Self { number, worker, started_at, ended_at, end, error: None }
+    }
 }
 
 /// The progress of a running job.

@@ -11,7 +11,7 @@ mod rules;
 mod settings;
 mod state;
 
-pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
+pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};
 pub use nesting::too_deep;

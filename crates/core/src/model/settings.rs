@@ -260,7 +260,7 @@ mod tests {
         };
         let usual = QueueSettings::default;
         let retention = Retention { dead_ms: 7, ..Retention::default() };
-        let keep_max = KeepMax { dead: Some(7), ..KeepMax::default() };
+        let keep_max = KeepMax::default().with_dead(7);
         for (patch, expected) in [
             (QueuePatch::default(), usual()),
             (QueuePatch::paused(true), QueueSettings { paused: true, ..usual() }),

@@ -42,39 +42,52 @@ impl Allowance {
 
 /// How many jobs may start in a lane whose queue and kind have these settings; `None`: the defaults. Limits over all
 /// jobs are added by [`Allowance::under`].
-///
-/// Settings are destructured without `..`: a new one must be decided here.
 pub fn allowance(
     queue: Option<&QueueSettings>,
     kind: Option<&KindSettings>,
     now: Timestamp,
 ) -> Allowance {
-    if let Some(QueueSettings {
-        paused,
-        max_depth: _,
-        order: _,
-        retention: _,
-        max_wait_ms: _,
-        dead_bytes_max: _,
-        keep_max: _,
-        // Counted by the executor.
-        limits: _,
-        held_until,
-    }) = queue
-    {
-        if *paused {
-            return Allowance::closed(Gate::QueuePaused);
-        }
-        if let Some(opens_at) = held_until.filter(|until| *until > now) {
-            return Allowance { opens_at: Some(opens_at), ..Allowance::closed(Gate::QueueHeld) };
-        }
+    match closed_gates(queue, kind, now).next() {
+        Some((gate, opens_at)) => Allowance { opens_at, ..Allowance::closed(gate) },
+        None => Allowance { starts: kind.and_then(|kind| kind.permits), ..Allowance::OPEN },
     }
-    let Some(KindSettings { paused, permits, limits: _ }) = kind else { return Allowance::OPEN };
-    match (paused, permits) {
-        (true, _) => Allowance::closed(Gate::KindPaused),
-        (false, Some(0)) => Allowance::closed(Gate::NoPermits),
-        (false, permits) => Allowance { starts: *permits, ..Allowance::OPEN },
-    }
+}
+
+/// All closed gates of a lane whose queue and kind have these settings, in the order in which they are named, each with
+/// the time at which it opens by itself. Limits are not included.
+///
+/// Settings are destructured without `..`: a new one must be decided here.
+pub fn closed_gates(
+    queue: Option<&QueueSettings>,
+    kind: Option<&KindSettings>,
+    now: Timestamp,
+) -> impl Iterator<Item = (Gate, Option<Timestamp>)> + use<> {
+    let (queue_paused, held_until) = match queue {
+        None => (false, None),
+        Some(QueueSettings {
+            paused,
+            max_depth: _,
+            order: _,
+            retention: _,
+            max_wait_ms: _,
+            dead_bytes_max: _,
+            keep_max: _,
+            // Counted by the executor.
+            limits: _,
+            held_until,
+        }) => (*paused, held_until.filter(|until| *until > now)),
+    };
+    let (kind_paused, permits) = match kind {
+        None => (false, None),
+        Some(KindSettings { paused, permits, limits: _ }) => (*paused, *permits),
+    };
+    let gates = [
+        queue_paused.then_some((Gate::QueuePaused, None)),
+        held_until.map(|until| (Gate::QueueHeld, Some(until))),
+        kind_paused.then_some((Gate::KindPaused, None)),
+        (permits == Some(0)).then_some((Gate::NoPermits, None)),
+    ];
+    gates.into_iter().flatten()
 }
 
 impl KindSettings {
@@ -124,6 +137,9 @@ mod tests {
             assert_eq!(got, Allowance::closed(gate), "{kind:?}");
             assert!(!got.is_open());
         }
+        let all = closed_gates(Some(&queue(true)), Some(&kind(true, Some(0))), NOW);
+        let all: Vec<Gate> = all.map(|(gate, _)| gate).collect();
+        assert_eq!(all, [Gate::QueuePaused, Gate::KindPaused, Gate::NoPermits]);
     }
 
     #[test]

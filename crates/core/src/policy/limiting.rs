@@ -157,6 +157,20 @@ impl Rule {
         }
     }
 
+    /// The tokens that a start could take now; `None` without a rate.
+    pub fn tokens_left(&self, meter: &Meter, now: Timestamp) -> Option<u64> {
+        let rate = self.rate?;
+        let capacity = u64::from(rate.capacity());
+        let spent = match rate {
+            Rate::Bucket { amount, per_ms, .. } => {
+                let tokens = meter.debt(amount, per_ms, now).div_ceil(PARTS);
+                u64::try_from(tokens).unwrap_or(u64::MAX)
+            }
+            Rate::Window { per_ms, .. } => meter.in_window(per_ms, now),
+        };
+        Some(capacity.saturating_sub(spent))
+    }
+
     /// Takes the tokens of a start.
     pub fn take(&self, meter: &mut Meter, cost: u32, now: Timestamp) {
         let Some(rate) = self.rate else { return };
@@ -266,6 +280,24 @@ mod tests {
         assert_eq!(room(1, 1), Room::At(NOW.plus(1_000)));
         assert_eq!(room(2, 2), Room::At(NOW.plus(2_000)));
         assert_eq!(room(3, 3), Room::Later, "one of them must start first");
+    }
+
+    #[test]
+    fn the_tokens_that_are_left_are_those_that_can_be_taken_now() {
+        for rule in [bucket(10, 1_000, 5), Rule::rate(Rate::window(5, 1_000))] {
+            let mut meter = Meter::default();
+            for ms in [0, 1, 99, 100, 350, 700, 1_000, 1_001, 5_000] {
+                let now = NOW.plus(ms);
+                let left = rule.tokens_left(&meter, now).unwrap();
+                let may = |cost| rule.room(0, &meter, NONE, cost, now).is_now();
+                let most = (1..=5).filter(|cost| may(*cost)).max().unwrap_or(0);
+                assert_eq!(left, u64::from(most), "{rule:?} after {ms} ms");
+                if left > 1 {
+                    rule.take(&mut meter, 2, now);
+                }
+            }
+        }
+        assert_eq!(Rule::running(1).tokens_left(&Meter::default(), NOW), None);
     }
 
     #[test]

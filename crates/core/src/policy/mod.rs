@@ -12,11 +12,11 @@ mod schedule;
 mod unique;
 
 pub use breaker::*;
-pub use gates::{Allowance, allowance};
+pub use gates::{Allowance, allowance, closed_gates};
 pub use limiting::{Ahead, Meter, Room};
 pub use pace::{Pace, Pacer};
 pub use rank::{FairClock, Ready, rank};
-pub use retention::{KeepMax, Retention, RetentionFields, expires_at, keep_until};
+pub use retention::{KeepMax, KeepMaxFields, Retention, RetentionFields, expires_at, keep_until};
 pub use retry::{Backoff, crash_delay_ms};
 pub use schedule::*;
 pub use unique::{Holder, OnConflict, Unique, UniqueFields, UniqueScope, UniqueVerdict, Until};

@@ -105,23 +105,60 @@ impl Retention {
     }
 }
 
-/// How many ended jobs of a queue are kept, by the state in which they ended; `None` is unlimited. Beyond the number,
-/// those that ended first are removed, even if their retention is not over. Jobs with a retention of their own are
-/// neither counted nor removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct KeepMax {
-    /// Completed jobs.
-    pub completed: Option<u64>,
-    /// Cancelled jobs.
-    pub cancelled: Option<u64>,
-    /// Dead jobs.
-    pub dead: Option<u64>,
-    /// Expired jobs.
-    pub expired: Option<u64>,
+growing! {
+    /// How many ended jobs of a queue are kept, by the state in which they ended; `None` is unlimited. Beyond the number,
+    /// those that ended first are removed, even if their retention is not over. Jobs with a retention of their own are
+    /// neither counted nor removed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct KeepMax as KeepMaxFields {
+        /// Completed jobs.
+        pub completed: Option<u64>,
+        /// Cancelled jobs.
+        pub cancelled: Option<u64>,
+        /// Dead jobs.
+        pub dead: Option<u64>,
+        /// Expired jobs.
+        pub expired: Option<u64>,
+    }
 }
 
 impl KeepMax {
+    /// Sets how many completed jobs are kept.
+    ///
+    /// ```
+    /// use windlass_core::policy::KeepMax;
+    ///
+    /// let keep_max = KeepMax::default().with_completed(1_000);
+    /// assert_eq!((keep_max.completed, keep_max.dead), (Some(1_000), None));
+    /// ```
+    #[must_use]
+    pub const fn with_completed(mut self, number: u64) -> Self {
+        self.completed = Some(number);
+        self
+    }
+
+    /// Sets how many cancelled jobs are kept.
+    #[must_use]
+    pub const fn with_cancelled(mut self, number: u64) -> Self {
+        self.cancelled = Some(number);
+        self
+    }
+
+    /// Sets how many dead jobs are kept.
+    #[must_use]
+    pub const fn with_dead(mut self, number: u64) -> Self {
+        self.dead = Some(number);
+        self
+    }
+
+    /// Sets how many expired jobs are kept.
+    #[must_use]
+    pub const fn with_expired(mut self, number: u64) -> Self {
+        self.expired = Some(number);
+        self
+    }
+
     /// How many jobs that ended in `state` are kept.
     pub const fn of(self, state: State) -> Option<u64> {
         match state {

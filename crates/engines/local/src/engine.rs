@@ -20,7 +20,7 @@ use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_core::policy::Room;
 use windlass_core::sync::lock;
-use windlass_core::{Error, Result, Timestamp};
+use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The embedded engine: durable jobs in one directory. Cheap to clone; clones share one store, which closes when
 /// the last clone is dropped.
@@ -321,6 +321,14 @@ impl Admin for LocalEngine {
         self.ask(Needs::Read, move |executor, now| executor.stats(&request, now))
     }
 
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        self.ask(Needs::Read, move |executor, now| executor.limits(now))
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        self.ask(Needs::Read, move |executor, now| executor.why(id, now))
+    }
+
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
         self.ask(Needs::Read, move |executor, _| Ok(executor.sessions()))
     }
@@ -362,6 +370,6 @@ impl Maintain for LocalEngine {
     }
 
     fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.ask(Needs::Durable, move |executor, _| executor.check(repair))
+        self.ask(Needs::Durable, move |executor, now| executor.check(repair, now))
     }
 }

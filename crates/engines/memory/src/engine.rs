@@ -11,7 +11,7 @@ use windlass_core::policy::Room;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::sync::lock;
 use windlass_core::time::{Clock, SystemClock};
-use windlass_core::{Result, Timestamp};
+use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
 /// An engine that stores everything in memory. Cheap to clone; clones share one store.
@@ -191,6 +191,14 @@ impl Admin for MemoryEngine {
         self.perform(move |executor, now| executor.stats(&request, now))
     }
 
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        self.perform(move |executor, now| executor.limits(now))
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        self.perform(move |executor, now| executor.why(id, now))
+    }
+
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
         self.perform(move |executor, _| Ok(executor.sessions()))
     }
@@ -230,6 +238,37 @@ impl Maintain for MemoryEngine {
     }
 
     fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.perform(move |executor, _| executor.check(repair))
+        self.perform(move |executor, now| executor.check(repair, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::model::{KindPatch, Limit, QueuePatch};
+    use windlass_core::random::Seeded;
+
+    /// A limit of one queue works where a queue is the largest atomic step; one that two queues share cannot.
+    #[tokio::test]
+    async fn a_store_whose_atomicity_is_the_queue_refuses_shared_limits() {
+        let capabilities = Capabilities::new("narrow", Atomicity::Queue, Durability::Volatile)
+            .with(Capability::Limits);
+        let random = Arc::new(Seeded::new(1));
+        let engine = MemoryEngine::able(capabilities, Arc::new(SystemClock), random);
+        let configure =
+            async |change| engine.configure(vec![change]).await.unwrap().value.remove(0);
+        configure(Configure::limit("stripe", Limit::max_running(5))).await.unwrap();
+        configure(Configure::queue("a", QueuePatch::limits(["stripe"]))).await.unwrap();
+        let before = engine.settings().await.unwrap().value;
+        let shared = [
+            Configure::queue("b", QueuePatch::limits(["stripe"])),
+            Configure::kind("charge", KindPatch::limits(["stripe"])),
+        ];
+        for change in shared {
+            let refused = configure(change).await.unwrap_err().to_string();
+            assert!(refused.contains("stripe"), "{refused}");
+            assert!(refused.contains("give each queue its own"), "{refused}");
+        }
+        assert_eq!(engine.settings().await.unwrap().value, before);
     }
 }

@@ -8,7 +8,7 @@ use windlass_core::engine::{ListPlace, SessionId, SortedBy};
 use windlass_core::model::{Name, Placement, State};
 use windlass_core::policy::Ahead;
 use windlass_core::{JobId, Timestamp};
-use windlass_executor::{Entry, GroupLine, LaneKey, LineHead, LinePlace};
+use windlass_executor::{Entry, GroupLine, LaneKey, LimitCounts, LineHead, LinePlace};
 
 /// The holder of an ordering key and the jobs that wait for it.
 #[derive(Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ pub(crate) struct Index {
     /// Lanes with ready jobs: the only ones that claims examine, however many others there are.
     ready: BTreeSet<LaneKey>,
     /// Number of lanes per queue.
-    lane_counts: BTreeMap<Name, usize>,
+    lane_counts: BTreeMap<Name, u64>,
     /// Jobs waiting for their run time, by (run_at, seq).
     pub(crate) scheduled: BTreeSet<(Timestamp, u64, JobId)>,
     /// Jobs that are due and waiting, for `max_wait`.
@@ -81,6 +81,8 @@ pub(crate) struct Index {
     pub(crate) lines: BTreeMap<(Name, String), KeyLine>,
     /// Lines of groups, by group and lane.
     pub(crate) groups: BTreeMap<(String, LaneKey), GroupJobs>,
+    /// Jobs in the lines of groups, by lane.
+    in_lines: BTreeMap<LaneKey, u64>,
     /// Running jobs by limit, in one group (`Some`) and in all (`None`).
     running: BTreeMap<(Name, Option<String>), u64>,
     /// Leased jobs by session.
@@ -154,7 +156,9 @@ impl Index {
             }
             State::Blocked => {
                 let waits = (entry.id(), header.cost, limits[0].clone());
-                let group = self.groups.entry(group_key(entry)).or_default();
+                let key = group_key(entry);
+                *self.in_lines.entry(key.1.clone()).or_default() += 1;
+                let group = self.groups.entry(key).or_default();
                 group.waiting.insert(entry.line_place(), waits);
             }
             State::Scheduled
@@ -172,12 +176,7 @@ impl Index {
     fn uncount_limits(&mut self, entry: &Entry) {
         if entry.job.state == State::Running {
             for key in running_keys(entry) {
-                if let Some(count) = self.running.get_mut(&key) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.running.remove(&key);
-                    }
-                }
+                decrement(&mut self.running, &key);
             }
             return;
         }
@@ -186,8 +185,8 @@ impl Index {
         if entry.job.state == State::Available {
             group.ahead.jobs -= 1;
             group.ahead.cost -= u64::from(entry.job.header.cost);
-        } else {
-            group.waiting.remove(&entry.line_place());
+        } else if group.waiting.remove(&entry.line_place()).is_some() {
+            decrement(&mut self.in_lines, &key.1);
         }
         if *group == GroupJobs::default() {
             self.groups.remove(&key);
@@ -198,6 +197,22 @@ impl Index {
     pub(crate) fn running_under(&self, limit: &Name, group: Option<&str>) -> u64 {
         let key = (limit.clone(), group.map(ToOwned::to_owned));
         self.running.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Counts of the jobs under limits, of at most `most` lines and running groups.
+    pub(crate) fn limit_counts(&self, most: usize) -> LimitCounts {
+        let line = |((group, lane), jobs): (&(String, LaneKey), &GroupJobs)| {
+            let count = jobs.waiting.len() as u64 + u64::from(jobs.ahead.jobs);
+            (lane.clone(), group.clone(), count)
+        };
+        let running = self.running.iter().filter_map(|((limit, group), jobs)| {
+            group.as_ref().map(|group| (limit.clone(), group.clone(), *jobs))
+        });
+        LimitCounts {
+            in_lines: self.in_lines.clone(),
+            lines: self.groups.iter().take(most).map(line).collect(),
+            running: running.take(most).collect(),
+        }
     }
 
     /// The line of a group in a lane, without its time.
@@ -299,7 +314,7 @@ impl Index {
 
     /// Number of lanes of a queue.
     pub(crate) fn lane_count(&self, queue: &Name) -> usize {
-        self.lane_counts.get(queue).copied().unwrap_or(0)
+        self.lane_counts.get(queue).map_or(0, |count| *count as usize)
     }
 
     /// The queues with jobs.
@@ -309,12 +324,7 @@ impl Index {
 
     /// Decrements the number of lanes of a queue.
     fn lane_gone(&mut self, queue: &Name) {
-        if let Some(count) = self.lane_counts.get_mut(queue) {
-            *count -= 1;
-            if *count == 0 {
-                self.lane_counts.remove(queue);
-            }
-        }
+        decrement(&mut self.lane_counts, queue);
     }
 
     fn drop_empty_line(&mut self, entry: &Entry) {
@@ -323,6 +333,16 @@ impl Index {
         let key = (header.queue.clone(), key.clone());
         if self.lines.get(&key).is_some_and(|line| *line == KeyLine::default()) {
             self.lines.remove(&key);
+        }
+    }
+}
+
+/// Counts one less, and removes a count of zero.
+fn decrement<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }

@@ -13,8 +13,8 @@ use windlass_core::model::{Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, GroupLine, Head, LaneKey, Line, Maintenance, Opening, Openings, Rows, UniqueHold,
-    UniqueSlot,
+    Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, Maintenance, Opening, Openings, Rows,
+    UniqueHold, UniqueSlot,
 };
 
 /// All data of the store.
@@ -188,6 +188,10 @@ impl Maintenance for MemoryRows {
         Ok(self.index.lanes.iter().map(stats).collect())
     }
 
+    fn limit_counts(&self, most: usize) -> Result<LimitCounts> {
+        Ok(self.index.limit_counts(most))
+    }
+
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>> {
         Ok(self.index.scheduled.iter().take(limit).map(|(at, _, id)| (*at, *id)).collect())
     }
@@ -235,7 +239,7 @@ impl Maintenance for MemoryRows {
     fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         report.jobs = self.jobs.len() as u64;
-        let mut find = |what: String| report.findings.push(Finding { what, repaired: repair });
+        let mut find = |what: String| report.findings.push(Finding::new(what, repair));
         for entry in self.jobs.values() {
             entry.contradictions(is_open).into_iter().for_each(&mut find);
         }
@@ -282,8 +286,8 @@ pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Jobs as _};
-    use windlass_core::model::{Due as ModelDue, NewJob};
+    use windlass_core::engine::{Claim, ClaimId, Claimant, Configure, Enqueue, Jobs as _};
+    use windlass_core::model::{Due as ModelDue, Limit, NewJob, QueuePatch};
     use windlass_core::random::Seeded;
     use windlass_executor::Executor;
 
@@ -322,5 +326,34 @@ mod tests {
         assert_eq!(refused.code(), "refused");
         let state = executor.rows().with_job(id, |entry| entry.job.state).unwrap();
         assert_eq!(state, Some(State::Scheduled));
+    }
+
+    #[test]
+    fn a_check_finds_and_releases_a_line_that_waits_for_nothing() {
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let capabilities = crate::MemoryEngine::new().capabilities().clone();
+        let random = std::sync::Arc::new(Seeded::new(2));
+        let mut executor = Executor::new(capabilities, random, MemoryRows::default(), 0);
+        let limits = [
+            Configure::limit("l", Limit::max_running(1).by_group()),
+            Configure::queue("q", QueuePatch::limits(["l"])),
+        ];
+        executor.configure(limits.into(), now).unwrap();
+        let job = || NewJob::new("k").queue("q").group("g");
+        let stored = executor.enqueue(Enqueue::each([job(), job()]), now).unwrap();
+        let [first, second] = [0, 1].map(|at: usize| stored[at].as_ref().unwrap().id);
+        let state = |executor: &Executor<MemoryRows>| {
+            executor.rows().with_job(second, |entry| entry.job.state).unwrap().unwrap()
+        };
+        assert_eq!(executor.check(false, now).unwrap().findings, []);
+        // Corrupt: the job ahead is gone without a trace.
+        let taken = executor.rows_mut().take(first).unwrap().unwrap();
+        executor.rows_mut().remove(taken).unwrap();
+        let found = executor.check(false, now).unwrap().findings;
+        assert!(found.len() == 1 && found[0].what.contains("waits for limit l"), "{found:?}");
+        assert_eq!(state(&executor), State::Blocked);
+        assert!(executor.check(true, now).unwrap().findings[0].repaired);
+        assert_eq!(state(&executor), State::Available);
+        assert_eq!(executor.check(false, now).unwrap().findings, []);
     }
 }

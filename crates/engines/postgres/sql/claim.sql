@@ -1,18 +1,19 @@
 -- Leases ready jobs of one queue to a session, in order. Takes nothing and sets `unusual` if the slow path must look at
--- them: a suspect job, or a limited kind.
+-- them: a suspect job, a job with a cost, or limits other than those that were counted.
 --
 -- Locks only the jobs that it takes: another claim that skips a locked job may conclude that it is gone.
 --
 -- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 number of jobs, $6 tokens, $7 the time of a test or null
 -- $8 the receipt of reports that must have been settled, or null
 -- $9 to $12 the ranges to scan: lanes, first ranks and numbers, last ranks; a lane that is not named is scanned whole
+-- $13 whether $5 takes the limits of the queue over all jobs into account
 --
 -- The line that begins with `--busy` is part of the statement unless the claim scans idle lanes, too.
 WITH start AS MATERIALIZED (
     SELECT nextval({'s.entry'}) << {seq_bits} AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id, l.idle, l.limited FROM {s}.open_lane l
+    SELECT l.id, l.idle, l.limited OR (l.gated AND NOT $13::boolean) AS limited, l.gated FROM {s}.open_lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
         --busy AND NOT l.idle
         AND ($8::uuid IS NULL OR current_setting('windlass.settled', true) = $8::text)
@@ -22,7 +23,7 @@ WITH start AS MATERIALIZED (
     -- `most`: with several lanes, how many jobs to read of each before it is decided which come first. Idle lanes, which
     -- rarely have jobs, do not reduce it.
     SELECT count(*) AS lanes, $5::bigint * 2 / greatest(count(*) FILTER (WHERE NOT idle), 1) + 2 AS most,
-        coalesce(bool_or(limited), false) AS limited
+        coalesce(bool_or(limited), false) AS limited, coalesce(bool_or(gated), false) AS gated
     FROM open
 ), range AS MATERIALIZED (
     -- One row per lane, as arrays: nothing is joined, because that takes the product of both numbers of lanes.
@@ -76,7 +77,8 @@ WITH start AS MATERIALIZED (
     ) r
 ), taken AS MATERIALIZED (
     SELECT place, lane, rank, seq, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM locked
-    WHERE NOT EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0)
+    WHERE NOT EXISTS (SELECT FROM locked
+        WHERE flags & {flag_suspect} <> 0 OR ($13::boolean AND flags & {flag_costly} <> 0))
 ), gone AS (
     DELETE FROM {s}.ready WHERE ctid = ANY(ARRAY(SELECT place FROM taken))
 ), leased AS (
@@ -93,7 +95,8 @@ WITH start AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM {s}.queue WHERE name = $3::text AND fair) HAVING max(rank) > 0
 )
 SELECT s.now,
-    (SELECT limited FROM total) OR EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0) AS unusual,
+    (SELECT limited FROM total) OR (EXISTS (SELECT FROM locked) AND NOT EXISTS (SELECT FROM taken)) AS unusual,
     -- The lowest number that was locked and not taken: other claims may have skipped it.
-    (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken))
+    (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken)),
+    (SELECT gated FROM total)
 FROM start s

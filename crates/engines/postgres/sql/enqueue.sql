@@ -1,13 +1,14 @@
--- Stores plain jobs, and returns the ids that did not exist before. Stores nothing if a queue has special settings, or
+-- Stores plain jobs, and returns the ids that did not exist before. Stores nothing if a queue or kind has special settings, or
 -- if an id is so old that its partition may be being removed.
 --
 -- $1 ids, $2 lanes, $3 priorities, $4 flags, $5 specs, $6 payloads, $7 envelopes, $8 queues
--- $9 the time of a test or null, $10 the lowest id, $11 its maximum age in milliseconds
+-- $9 the time of a test or null, $10 the lowest id, $11 its maximum age in milliseconds, $12 kinds
 WITH clock AS MATERIALIZED (
     SELECT coalesce($9::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), start AS MATERIALIZED (
     SELECT nextval({'s.entry'}) << {seq_bits} AS seq, now,
         NOT EXISTS (SELECT FROM {s}.queue WHERE name = ANY($8::text[]) AND special)
+            AND NOT EXISTS (SELECT FROM {s}.kind WHERE name = ANY($12::text[]) AND special)
             AND $10::uuid >= rpad(lpad(to_hex(greatest(now - $11::bigint, 0)), 12, '0'), 32, '0')::uuid AS usual
     FROM clock
 ), given AS MATERIALIZED (

@@ -21,5 +21,7 @@ WITH start AS MATERIALIZED (
     SELECT array_agg(id) AS ids, count(*) AS n FROM done
 )
 SELECT s.now, d.ids,
-    set_config('windlass.settled', CASE WHEN d.n = cardinality($1::uuid[]) THEN $4::uuid::text END, false)
+    set_config('windlass.settled', CASE WHEN d.n = cardinality($1::uuid[]) THEN $4::uuid::text END, false),
+    -- Whether the end of a job may let another start.
+    EXISTS (SELECT FROM {s}.limit_rule WHERE NOT by_group)
 FROM start s CROSS JOIN settled d

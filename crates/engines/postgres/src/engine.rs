@@ -9,6 +9,7 @@ use crate::conn::estimate::Estimate;
 use crate::conn::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
 use crate::conn::payloads::payload_bytes_max;
 use crate::conn::server::Server;
+use crate::fast::gate::Gates;
 use crate::fast::scan_cursor::ScanCursor;
 use crate::retention::cursor::RetentionCursor;
 use crate::retention::partitions::Partitions;
@@ -21,6 +22,7 @@ use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::engine::*;
@@ -30,7 +32,7 @@ use windlass_core::sync::lock;
 use windlass_core::time::millis;
 use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range, within_time};
 use windlass_executor::LaneKey;
-use windlass_workset::Wants;
+use windlass_workset::{Wants, pause_ms};
 
 /// Windlass on PostgreSQL. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -59,7 +61,13 @@ pub(crate) struct Inner {
     ids: Mutex<Ids>,
     /// Whether plain requests may do without the executor; always, but in tests.
     fast_paths: FastPaths,
+    /// Queues under limits over all jobs.
+    pub(crate) gates: Gates,
 }
+
+/// How often a claim is repeated that took no job because all that it read went back to their lines, or because their
+/// groups were locked; then after a pause each time, together a few tenths of a second.
+const CLAIM_TRIES_MAX: u32 = 16;
 
 impl fmt::Debug for PostgresEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,6 +126,7 @@ impl PostgresEngine {
             keyed: Semaphore::new(keyed_max(connections)),
             ids: Mutex::default(),
             fast_paths: options.fast_paths,
+            gates: Gates::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -130,8 +139,10 @@ impl PostgresEngine {
         lanes: Vec<LaneKey>,
         mut act: impl FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send,
     ) -> Result<Stamped<T>> {
-        let done = self.inner.shared.perform(needs, &wants, &lanes, &mut act).await?;
-        if done.readied {
+        let done = self.inner.shared.perform(needs, &wants, &lanes, &mut act).await;
+        // It may have locked ready jobs, and other claims may have skipped them.
+        let done = done.inspect_err(|_| self.inner.scan_cursor.forget())?;
+        if done.readied || done.lowest.is_some() {
             self.inner.wakeups.wake(done.lowest, None);
         }
         Ok(done.reply)
@@ -173,6 +184,7 @@ impl PostgresEngine {
         self.perform(needs, wants, lanes, |run, now| {
             fresh.extend(self.give_ids(&mut request.jobs, now));
             run.rows_mut().add_fresh(fresh.iter().copied());
+            run.rows().expect_groups(&request.jobs);
             run.enqueue(request.clone(), now)
         })
         .await
@@ -184,8 +196,10 @@ impl PostgresEngine {
         give_ids(&mut ids, &*self.inner.shared.random, jobs, now)
     }
 
-    /// Settles reports of any kind, on the slow path.
-    pub(crate) async fn settle_slow(&self, request: Settle) -> Result<Stamped<SettleReply>> {
+    /// Settles reports of any kind, on the slow path. The claim is a transaction of its own: a transaction that has
+    /// locked the groups of its reports must not wait for the groups of other jobs.
+    pub(crate) async fn settle_slow(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
+        let claim = request.claim.take();
         let wants = Wants::of_settle(&request);
         let mut lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
         lanes.extend(self.lanes_of_moves(&moves::of_reports(&request.items)).await?);
@@ -193,11 +207,41 @@ impl PostgresEngine {
             run.rows().expect_follow_ups(&request.items);
             run.settle(&request, now)
         });
-        let settled = settled.await;
-        if request.claim.is_some() {
-            self.inner.scan_cursor.forget();
+        let mut settled = settled.await?;
+        if let Some(claim) = claim {
+            let claimed = self.claim(claim).await;
+            settled.value.claimed = Some(claimed.map(|claimed| claimed.value));
         }
-        settled
+        Ok(settled)
+    }
+
+    /// Executes a claim of any kind, on the slow path. It never waits for the lock of a group: its worker may stop while
+    /// the server still waits, and would then hold up the group.
+    async fn claim_slow(&self, request: &Claim) -> Result<Stamped<Claimed>> {
+        let mut tries = 0;
+        loop {
+            let claim = |run: &mut Run<'_>, now| {
+                let claimed = run.claim(request, now)?;
+                let loaded = run.rows().base();
+                Ok((claimed, run.rows().deferred(), loaded.skipped_groups))
+            };
+            let wants = Wants::of_claim(request);
+            let claimed = self.perform(Needs::Written, wants, Vec::new(), claim).await;
+            // It locked more jobs than it took, and other claims may have skipped them.
+            self.inner.scan_cursor.forget();
+            let claimed = claimed?;
+            let (Claimed { jobs, .. }, deferred, skipped) = &claimed.value;
+            // All jobs that it read went back to their lines, and there may be others behind them; or other
+            // transactions had locked their groups.
+            if !jobs.is_empty() || !(*deferred || *skipped) || tries == CLAIM_TRIES_MAX {
+                return Ok(claimed.map(|(claimed, ..)| claimed));
+            }
+            if *skipped {
+                let pause = pause_ms(tries, &*self.inner.shared.random);
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+            }
+            tries += 1;
+        }
     }
 
     async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
@@ -221,6 +265,12 @@ impl PostgresEngine {
             let loaded = run.rows().base();
             let mut reply = run.maintain_due(rest, loaded.due.clone(), now)?;
             reply.more |= loaded.unsure && reply.done < rest.budget;
+            if rest.work == Work::Promote {
+                run.open_lines(loaded.openings.clone(), rest, &mut reply, now)?;
+                let next = run.rows().next_opening();
+                reply.more |= next.is_some_and(|at| at <= now);
+                reply.next_at = reply.next_at.into_iter().chain(next).min();
+            }
             Ok(reply)
         });
         Ok(reply.await?.map(|reply| together(removed, reply)))
@@ -232,6 +282,7 @@ pub(crate) fn capabilities() -> Capabilities {
     Capabilities::new("postgres", Atomicity::Store, Durability::Host)
         .with(Capability::GlobalUnique)
         .with(Capability::FairOrder)
+        .with(Capability::Limits)
         .with(Capability::Move)
 }
 
@@ -306,12 +357,7 @@ impl Jobs for PostgresEngine {
             {
                 return Ok(claimed);
             }
-            let wants = Wants::of_claim(&request);
-            let claim = |run: &mut Run<'_>, now| run.claim(&request, now);
-            let claimed = self.perform(Needs::Written, wants, Vec::new(), claim).await;
-            // It locked more jobs than it took, and other claims may have skipped them.
-            self.inner.scan_cursor.forget();
-            claimed
+            self.claim_slow(&request).await
         })
     }
 
@@ -346,7 +392,7 @@ impl Jobs for PostgresEngine {
     fn take(&self, request: Take) -> Answer<'_, Took> {
         Box::pin(async move {
             let take = |run: &mut Run<'_>, now| run.take_tokens(&request, now);
-            self.perform(Needs::Durable, Wants::of_settings(), Vec::new(), take).await
+            self.perform(Needs::Durable, Wants::default(), Vec::new(), take).await
         })
     }
 }
@@ -362,6 +408,14 @@ impl Admin for PostgresEngine {
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
         Box::pin(self.count_lanes(request))
+    }
+
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        Box::pin(self.limit_stats())
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        Box::pin(self.explain(id))
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
-use windlass_core::{Error, Result};
+use windlass_core::{Error, JobId, Result};
 use windlass_wire::{self as wire, routes};
 
 /// A server as an engine. Cheap to clone; clones share its connections.
@@ -195,6 +195,18 @@ impl Admin for RemoteEngine {
             let query = wire::write_query(&wire::StatsQuery::from(request));
             let path = format!("{}?{query}", routes::STATS);
             self.get(&path, |stats: wire::Stats| Ok(stats.into_core())).await
+        })
+    }
+
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        Box::pin(self.get(routes::LIMITS, |it: wire::Limits| {
+            Ok(it.limits.into_iter().map(wire::LimitView::into_stats).collect())
+        }))
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        Box::pin(async move {
+            self.get(&routes::why(id), |it: wire::Explanation| Ok(it.into_core())).await
         })
     }
 

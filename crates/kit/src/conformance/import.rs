@@ -68,7 +68,9 @@ async fn exported(rig: &Rig, state: State) -> Job {
 fn attempt(number: u32, end: AttemptEnd, at: Timestamp) -> Attempt {
     let error = (end == AttemptEnd::Retry).then(|| JobError::new("e", "m"));
     let worker = "elsewhere".to_owned();
-    Attempt { number, worker, started_at: at, ended_at: at.plus(1_000), end, error }
+    let mut attempt = Attempt::new(number, worker, at, at.plus(1_000), end);
+    attempt.error = error;
+    attempt
 }
 
 pub(super) async fn an_imported_job_is_the_job_that_was_exported(rig: Rig) {
@@ -131,13 +133,19 @@ pub(super) async fn a_running_job_is_imported_as_available(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_running_job_to_be_cancelled_is_imported_as_cancelled(rig: Rig) {
+/// A running job of another store whose cancellation was requested.
+async fn running_to_be_cancelled(rig: &Rig) -> Job {
     let id = rig.enqueue_one().await;
     let session = rig.session().await;
     rig.take_one(&session).await;
     rig.change(id, Change::Cancel).await;
     let mut running = rig.get(id).await;
     running.header.id = Rig::fresh_id();
+    running
+}
+
+pub(super) async fn a_running_job_to_be_cancelled_is_imported_as_cancelled(rig: Rig) {
+    let running = running_to_be_cancelled(&rig).await;
     assert_eq!(import(&rig, running.clone()).await, State::Cancelled);
     assert_eq!(rig.get(running.header.id).await.finish, Some(Finish::Cancelled));
     rig.assert_nothing_to_claim().await;
@@ -171,6 +179,16 @@ pub(super) async fn imported_jobs_keep_the_order_of_their_key(rig: Rig) {
     assert_eq!(states, [ready, blocked, blocked]);
     rig.assert_sound().await;
     assert_eq!(rig.drain(5).await, ids);
+    // A line whose first job waits for a signal, so that no job holds the key.
+    let mut ids = Vec::new();
+    for waits in [true, false] {
+        let mut job = exported(&rig, State::Blocked).await;
+        (job.header.key, job.waits) = (Some("k".into()), waits);
+        ids.push(job.header.id);
+        assert_eq!(import(&rig, job).await, State::Blocked, "behind the jobs in line");
+    }
+    rig.change(ids[0], Change::Signal).await;
+    assert_eq!(rig.drain(5).await, ids);
 }
 
 pub(super) async fn an_import_with_a_taken_unique_key_is_refused(rig: Rig) {
@@ -194,6 +212,60 @@ pub(super) async fn an_import_with_a_taken_unique_key_is_refused(rig: Rig) {
     import(&rig, old).await;
     let windowed = Rig::job().unique(Unique::by("window").until(Until::window_ms(DAY_MS)));
     assert_ne!(rig.enqueue(windowed).await, id, "its window was over");
+    rig.assert_sound().await;
+}
+
+pub(super) async fn an_imported_job_that_has_ended_holds_its_key_until_it_is_removed(rig: Rig) {
+    let unique = || Unique::by("u").until(Until::Removed);
+    let new = || Rig::job().unique(unique());
+    for state in [State::Completed, State::Dead, State::Cancelled, State::Expired] {
+        let mut job = exported(&rig, state).await;
+        job.header.unique = Some(unique());
+        let id = job.header.id;
+        import(&rig, job).await;
+        assert_eq!(rig.enqueue(new()).await, id, "{state}: it holds the key");
+        let mut rival = exported(&rig, state).await;
+        rival.header.unique = Some(unique());
+        let error = assert_code(try_import(&rig, rival).await, "duplicate");
+        assert!(error.to_string().contains(&id.to_string()), "{error}");
+        rig.assert_sound().await;
+        match state {
+            State::Completed => rig.pass(8 * DAY_MS).await,
+            _ => drop(rig.change(id, Change::Discard).await),
+        }
+        let next = rig.enqueue(new()).await;
+        assert_ne!(next, id, "{state}: its key is free");
+        rig.change(next, Change::Cancel).await;
+        rig.change(next, Change::Discard).await;
+    }
+    let mut running = running_to_be_cancelled(&rig).await;
+    running.header.unique = Some(unique());
+    let id = running.header.id;
+    assert_eq!(import(&rig, running).await, State::Cancelled);
+    assert_eq!(rig.enqueue(new()).await, id, "it holds the key");
+    rig.assert_sound().await;
+}
+
+pub(super) async fn an_imported_job_holds_its_key_for_the_rest_of_its_window(rig: Rig) {
+    let unique = |days| Unique::by("u").until(Until::window_ms(days * DAY_MS));
+    for state in [State::Available, State::Dead] {
+        // A week old: this window is over, and another job may hold the key.
+        let mut old = exported(&rig, state).await;
+        old.header.unique = Some(unique(6));
+        let holder = rig.enqueue(Rig::job().unique(unique(1))).await;
+        import(&rig, old).await;
+        assert_eq!(rig.enqueue(Rig::job().unique(unique(1))).await, holder, "{state}");
+        let mut job = exported(&rig, state).await;
+        job.header.unique = Some(unique(9));
+        assert_code(try_import(&rig, job.clone()).await, "duplicate");
+        rig.advance(DAY_MS);
+        import(&rig, job.clone()).await;
+        assert_eq!(rig.enqueue(Rig::job().unique(unique(1))).await, job.header.id, "{state}");
+        rig.advance(DAY_MS);
+        let next = rig.enqueue(Rig::job().unique(unique(1))).await;
+        assert_ne!(next, job.header.id, "{state}: nine days after its creation");
+        rig.advance(DAY_MS);
+    }
     rig.assert_sound().await;
 }
 

@@ -143,6 +143,13 @@ suite! { ($)
         a_killed_job_is_dead_and_frees_its_keys,
         only_waiting_jobs_can_be_killed,
     }
+    floors {
+        a_claim_from_a_priority_on_takes_no_more_urgent_job,
+        a_floor_lets_low_priorities_run_beside_an_endless_backlog,
+        a_claim_from_a_priority_on_respects_queues_kinds_and_gates,
+        a_claim_from_a_priority_on_respects_limits,
+        queues_in_another_order_refuse_claims_from_a_priority_on,
+    }
     order {
         jobs_of_one_priority_start_in_order_of_entry,
         lower_priorities_start_first,
@@ -190,6 +197,8 @@ suite! { ($)
         an_import_of_a_known_id_changes_nothing,
         imported_jobs_keep_the_order_of_their_key,
         an_import_with_a_taken_unique_key_is_refused,
+        an_imported_job_that_has_ended_holds_its_key_until_it_is_removed,
+        an_imported_job_holds_its_key_for_the_rest_of_its_window,
         invalid_jobs_are_not_imported,
         a_queue_hint_never_changes_what_is_found,
     }
@@ -550,9 +559,39 @@ suite! { ($)
         a_group_may_have_a_rule_of_its_own,
         a_report_can_hold_a_limit_for_a_time,
         a_report_can_hold_its_group_or_its_queue,
+        a_report_can_hold_all_limits_of_its_job_or_else_its_queue,
         bad_holds_are_refused_and_the_lease_stays,
         tokens_can_be_taken_for_other_work,
         ready_jobs_go_back_in_line_when_others_took_their_tokens,
+    }
+    limit_stats {
+        limits_report_their_jobs_and_tokens,
+        groups_report_their_jobs_and_tokens,
+        the_busiest_groups_are_listed_and_the_others_add_up,
+    }
+    why {
+        a_job_that_does_not_exist_is_not_found,
+        a_job_that_is_not_due_says_until_when,
+        a_job_that_failed_says_when_it_is_retried_and_why_it_failed,
+        a_job_that_is_due_and_not_promoted_says_so,
+        a_paused_job_says_so,
+        a_paused_queue_and_a_paused_kind_are_both_named,
+        a_kind_without_permits_is_named_with_its_permits,
+        a_held_queue_says_until_when,
+        a_full_limit_over_all_jobs_is_named_with_its_numbers,
+        a_spent_rate_says_when_it_allows_the_next_start,
+        a_held_limit_says_until_when,
+        a_full_group_is_named_with_the_first_job_in_its_line,
+        the_rate_of_a_group_says_when_its_line_opens,
+        the_holder_of_an_ordering_key_is_named_with_its_state,
+        a_job_that_waits_for_a_signal_says_so,
+        ready_jobs_ahead_are_counted_in_the_order_of_claims,
+        the_number_of_jobs_ahead_is_bounded,
+        a_lane_without_a_worker_says_so,
+        a_claim_without_a_session_is_no_worker,
+        a_running_job_names_its_worker_and_its_lease,
+        an_ended_job_says_when_and_how_it_ended,
+        causes_are_ordered_by_what_blocks_first,
     }
     limits {
         bad_names_are_refused,

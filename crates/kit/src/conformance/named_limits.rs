@@ -232,6 +232,39 @@ pub(super) async fn a_report_can_hold_its_group_or_its_queue(rig: Rig) {
     assert_eq!(starts(&rig).await, 1);
 }
 
+pub(super) async fn a_report_can_hold_all_limits_of_its_job_or_else_its_queue(rig: Rig) {
+    if !rig.limited(Limit::max_running(9)).await {
+        return;
+    }
+    // Jobs of the kind run under both limits, others in the queue under one, and those of another queue under none.
+    rig.configure(Configure::limit("m", Limit::max_running(9).by_group())).await;
+    rig.configure(Configure::kind(KIND, KindPatch::limits(["m"]))).await;
+    let elsewhere = |kind: &str, group: &str| NewJob::new(kind).queue("elsewhere").group(group);
+    let session = rig.long_session().await;
+    let hold = async |queue: &str| {
+        let got = rig.take_from(&session, queue, 1).await;
+        let snooze = Outcome::Snooze { delay_ms: 10 * MINUTE_MS };
+        let item = SettleItem::new(got[0].header.id, got[0].lease.clone(), snooze);
+        rig.try_settle(item.hold(Hold::limits(MINUTE_MS))).await.expect("settle");
+    };
+    let from = async |queue: &str| rig.take_from(&session, queue, 9).await.len();
+    rig.enqueue_all([of_group("g"), NewJob::new("other").queue(QUEUE)]).await;
+    hold(QUEUE).await;
+    assert_eq!(from(QUEUE).await, 0, "its limit over all jobs is held");
+    rig.enqueue_all([elsewhere(KIND, "g"), elsewhere(KIND, "h"), elsewhere("other", "g")]).await;
+    assert_eq!(from("elsewhere").await, 2, "its limit by group is held for its group");
+    rig.advance(MINUTE_MS - 1);
+    assert_eq!(from(QUEUE).await + from("elsewhere").await, 0);
+    rig.advance(1);
+    assert_eq!(from(QUEUE).await + from("elsewhere").await, 2);
+    // Without a limit, the queue is held.
+    rig.enqueue_all([elsewhere("other", "g"), elsewhere("other", "g"), of_group("g")]).await;
+    hold("elsewhere").await;
+    assert_eq!((from("elsewhere").await, from(QUEUE).await), (0, 1));
+    rig.advance(MINUTE_MS);
+    assert_eq!(from("elsewhere").await, 1);
+}
+
 pub(super) async fn bad_holds_are_refused_and_the_lease_stays(rig: Rig) {
     if !rig.limited(Limit::max_running(9)).await {
         return;

@@ -21,7 +21,7 @@ async fn rows(rig: &Rig, query: RemovedQuery) -> Vec<RemovedCount> {
 async fn history(rig: &Rig) -> Vec<Row> {
     let mut query = RemovedQuery::default();
     query.limit = PAGE_MAX;
-    let row = |RemovedCount { key, count }: RemovedCount| {
+    let row = |RemovedCount { key, count, .. }: RemovedCount| {
         (key.queue.to_string(), key.kind.to_string(), key.tenant, key.outcome, count)
     };
     rows(rig, query).await.into_iter().map(row).collect()

@@ -261,7 +261,7 @@ async fn count(rig: &Rig, ids: &[JobId]) -> usize {
 }
 
 pub(super) async fn a_queue_keeps_as_many_ended_jobs_as_it_may_the_newest(rig: Rig) {
-    let keep_max = KeepMax { completed: Some(3), dead: Some(1), ..KeepMax::default() };
+    let keep_max = KeepMax::default().with_completed(3).with_dead(1);
     rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
     let done = completed(&rig, QUEUE, 5).await;
     let elsewhere = completed(&rig, "other", 5).await;
@@ -303,7 +303,7 @@ pub(super) async fn a_number_to_keep_is_exact_beside_equal_times_and_kept_in_ste
     let done =
         jobs.iter().map(|job| SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE));
     rig.engine().settle(Settle::new(done)).await.expect("settles at one time");
-    let keep_max = KeepMax { completed: Some(2), ..KeepMax::default() };
+    let keep_max = KeepMax::default().with_completed(2);
     rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
     let mut left = Vec::new();
     while left.last() != Some(&2) {
@@ -314,11 +314,11 @@ pub(super) async fn a_number_to_keep_is_exact_beside_equal_times_and_kept_in_ste
     }
     rig.pass(0).await;
     assert_eq!(count(&rig, &ids).await, 2);
-    let keep_max = KeepMax { completed: Some(0), ..KeepMax::default() };
+    let keep_max = KeepMax::default().with_completed(0);
     rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
     rig.pass(0).await;
     assert_eq!(count(&rig, &ids).await, 0);
-    let keep_max = KeepMax { dead: Some(KEEP_MAX_MAX + 1), ..KeepMax::default() };
+    let keep_max = KeepMax::default().with_dead(KEEP_MAX_MAX + 1);
     let refused = rig.try_configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
     assert_eq!(refused.expect_err("too many").field(), Some("keep_max.dead"));
     rig.assert_sound().await;

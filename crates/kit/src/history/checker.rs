@@ -7,19 +7,19 @@
 use super::facts::{Action, Fact, Facts, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
 use super::life::{Life, Term};
-use super::limits::check_limit;
+use super::limits::{CheckedLimit, check_limit};
 use super::record::History;
 use super::snapshot::Snapshot;
 use super::verdict::{Kind, Verdict};
 use std::collections::HashMap;
 use windlass_core::JobId;
-use windlass_core::model::{Rule, State};
+use windlass_core::model::State;
 
 /// Maximum number of calls in a report: the first and the last of them.
 const STORY_LINES_MAX: usize = 60;
 
 /// What was allowed to happen in the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// Ended jobs may have been removed by their retention before the snapshot.
@@ -28,14 +28,14 @@ pub struct Options {
     pub expiry: bool,
     /// The store itself crashed and may have lost its last claims: attempts can repeat.
     pub claims_forgotten: bool,
-    /// The rule that each group of jobs had to keep to.
-    pub limit: Option<Rule>,
+    /// The limits that jobs had to keep to.
+    pub limits: Vec<CheckedLimit>,
 }
 
 impl Options {
     /// Nothing out of the ordinary.
     pub const fn new() -> Self {
-        Self { retention: false, expiry: false, claims_forgotten: false, limit: None }
+        Self { retention: false, expiry: false, claims_forgotten: false, limits: Vec::new() }
     }
 
     /// Allows that retention removed ended jobs.
@@ -52,10 +52,10 @@ impl Options {
         self
     }
 
-    /// Demands that each group of jobs kept to this rule.
+    /// Demands that jobs kept to this limit.
     #[must_use]
-    pub const fn limit(mut self, rule: Rule) -> Self {
-        self.limit = Some(rule);
+    pub fn limit(mut self, limit: CheckedLimit) -> Self {
+        self.limits.push(limit);
         self
     }
 
@@ -91,8 +91,8 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
         }
     }
     check_keys(turns, &facts, &mut verdict);
-    if let Some(rule) = options.limit {
-        check_limit(rule, &facts, &mut verdict);
+    for limit in &options.limits {
+        check_limit(limit, &facts, options, &mut verdict);
     }
     verdict.violations.sort_by_key(|violation| violation.kind);
     verdict

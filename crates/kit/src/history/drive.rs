@@ -5,6 +5,7 @@ mod lossy;
 mod producer;
 mod worker;
 
+use super::CheckedLimit;
 use super::checker::Options;
 use super::record::History;
 use super::recorder::{MemoryJournal, Recorded};
@@ -115,9 +116,10 @@ impl Load {
     }
 
     /// The checker options for this workload.
-    pub const fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
+        let limit = |rule| CheckedLimit::new(QUEUE, Limit::new(rule).by_group());
         let mut options = Options::new();
-        options.limit = self.limit;
+        options.limits.extend(self.limit.map(limit));
         if self.retention_ms.is_some() { options.retention() } else { options }
     }
 

@@ -22,6 +22,7 @@ mod facts;
 mod keys;
 mod life;
 mod limits;
+mod pace;
 mod producers;
 mod record;
 mod recorder;
@@ -30,6 +31,8 @@ mod verdict;
 
 pub use checker::{Options, check};
 pub use drive::{Driven, Load, drive};
+pub use limits::CheckedLimit;
+pub use pace::{Pace, paces};
 pub use producers::{HandlerEnd, LoadCounts, Producers};
 pub use record::{
     Admission, Call, Effect, Event, History, Hold, Note, Receipt, Reply, Report, Start, Wanted,

@@ -86,6 +86,9 @@ pub enum Reply {
 pub struct Wanted {
     /// Its id, chosen by the producer, so that a job without a reply can be identified.
     pub id: JobId,
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
     /// Its ordering key, with the queue as its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -126,15 +129,16 @@ impl Wanted {
     }
 
     /// A job without a key, due at once, dead after its first lost lease.
-    pub const fn plain(id: JobId) -> Self {
-        let group = String::new();
-        Self { id, key: None, in_line: true, unique: None, crashes_max: 0, group, cost: 1 }
+    pub fn plain(id: JobId) -> Self {
+        let (kind, group) = (String::new(), String::new());
+        Self { id, kind, key: None, in_line: true, unique: None, crashes_max: 0, group, cost: 1 }
     }
 
     /// The relevant fields of `job`, with the id `id`.
     pub fn of(id: JobId, job: &NewJob) -> Self {
         Self {
             id,
+            kind: job.kind.to_string(),
             key: job.key.as_ref().map(|key| format!("{}/{key}", job.queue)),
             in_line: job.due == Due::Now,
             unique: job.unique.as_ref().map(|unique| unique.on_conflict),

@@ -14,6 +14,7 @@ pub(super) struct Wants<'a> {
     pub(super) queues: &'a [(Name, u32)],
     pub(super) kinds: Option<&'a [(Name, u32)]>,
     pub(super) limit: u32,
+    pub(super) from_priority: Option<i32>,
 }
 
 impl Model {
@@ -89,6 +90,7 @@ impl Model {
             .values()
             .filter(|job| job.state == State::Available && job.new.queue == *queue)
             .filter(|job| has_room(&job.new.kind) && self.gate(queue, &job.new.kind).is_none())
+            .filter(|job| wants.from_priority.is_none_or(|from| job.rank >= from.into()))
             .collect();
         let place = |job: &ModelJob| (job.rank, job.entered);
         let first = open.iter().map(|job| place(job)).min();

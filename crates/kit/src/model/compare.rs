@@ -89,7 +89,7 @@ fn count_priority(lane: &mut LaneStats, priority: i32) {
     let found = lane.priorities.binary_search_by_key(&priority, |reported| reported.priority);
     let at = found.unwrap_or_else(|at| {
         let head_ready_at = Timestamp::EPOCH;
-        lane.priorities.insert(at, PriorityStats { priority, available: 0, head_ready_at });
+        lane.priorities.insert(at, PriorityStats::new(priority, 0, head_ready_at));
         at
     });
     lane.priorities[at].available += 1;
@@ -99,6 +99,7 @@ fn count_priority(lane: &mut LaneStats, priority: i32) {
 fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     let what = |field: &str| format!("{field} of job {}", job.id);
     agree(&what("state"), &job.state, &got.state)?;
+    agree(&what("creation"), &job.created_at, &got.header.created_at)?;
     agree(&what("queue"), &job.new.queue, &got.header.queue)?;
     agree(&what("counters"), &job.counters, &got.header.counters)?;
     agree(&what("priority"), &job.new.priority, &got.header.priority)?;

@@ -4,6 +4,7 @@
 //! engine is free (jitter, the order within one maintenance step) the model takes what the engine
 //! did, after checking that it was allowed to.
 
+mod import;
 mod keys;
 
 pub(super) use keys::slot;
@@ -42,6 +43,7 @@ pub(super) struct Leased {
 pub(super) struct ModelJob {
     pub(super) id: JobId,
     pub(super) new: NewJob,
+    pub(super) created_at: Timestamp,
     pub(super) run_at: Span,
     pub(super) state: State,
     pub(super) counters: Counters,
@@ -183,6 +185,7 @@ impl Model {
         let job = ModelJob {
             id,
             new,
+            created_at: self.now,
             run_at: (run_at, run_at),
             state: State::Scheduled,
             counters: Counters::default(),
@@ -303,11 +306,8 @@ impl Model {
                     job.finished_at = Some(self.now);
                     job.finish = finish.clone().or(Some(why(next, event)));
                 }
-                Effect::TakeUnique => {
-                    if let Some(unique) = &job.new.unique {
-                        self.hold(slot(&job.new), job.id, unique.until);
-                    }
-                }
+                Effect::TakeUnique if event == EventKind::Import => self.keep_unique(&job, next),
+                Effect::TakeUnique => self.take_unique(&job, self.now),
                 Effect::FreeUnique => self.free_unique(job.id, false),
                 Effect::TakeKey => job.holds_key = job.new.key.is_some(),
                 Effect::HandOverKey => {
@@ -316,7 +316,7 @@ impl Model {
                 }
                 Effect::JoinLine => unreachable!("these stories have no limits; see `limits`"),
                 Effect::Moved => self.enter(&mut job, next),
-                Effect::Arrive => unreachable!("stories do not import jobs"),
+                Effect::Arrive => self.place(&mut job, next),
                 // No claim waits in a story.
                 Effect::Emit => {}
             }
@@ -353,13 +353,18 @@ impl Model {
     }
 
     fn enter(&mut self, job: &mut ModelJob, state: State) {
-        self.turn += 1;
         if job.entered.0 != self.number {
             job.transitions_before = job.transitions;
         }
-        job.entered = (self.number, self.turn);
         job.transitions += 1;
         job.changed_at = self.now;
+        self.place(job, state);
+    }
+
+    /// Puts a job at the tail of a state.
+    fn place(&mut self, job: &mut ModelJob, state: State) {
+        self.turn += 1;
+        job.entered = (self.number, self.turn);
         job.state = state;
         if state == State::Available {
             job.rank = job.new.priority.into();

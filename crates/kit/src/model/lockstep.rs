@@ -63,6 +63,7 @@ impl Lockstep {
                 self.update(lease, checkpoint, payload, extend_ms).await?;
             }
             Op::Change { job, wish, if_state } => self.change(job, wish, if_state).await?,
+            Op::Import { job, discards } => self.import(job, discards).await?,
             Op::Configure(setting) => self.configure(setting).await?,
             Op::Advance { ms } => {
                 self.rig.advance(ms);
@@ -221,6 +222,7 @@ impl Lockstep {
             queues: &named(&spec.queues, &QUEUES),
             kinds: kinds.as_deref(),
             limit: spec.limit,
+            from_priority: spec.from_priority,
         };
         self.model.claim(&wants, &jobs)?;
         if let Err(lease_ms) = spec.by

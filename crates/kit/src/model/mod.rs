@@ -6,13 +6,14 @@
 //!
 //! - `op`: the operations, and how sequences are generated;
 //! - `interpreter`, `claiming`: the expected results, derived from the transition table only;
-//! - `lockstep`, `upkeep`, `compare`: run both and compare;
+//! - `lockstep`, `import`, `upkeep`, `compare`: run both and compare;
 //! - `limits`: sequences of jobs under limits, and an independent calculation of what may start;
 //! - `differential`, `story_runner`, `snapshot`: run an engine with and without its fast paths and compare.
 
 mod claiming;
 mod compare;
 mod differential;
+mod import;
 mod interpreter;
 mod limits;
 mod lockstep;

@@ -87,6 +87,7 @@ pub(super) struct ClaimSpec {
     pub(super) queues: Vec<(usize, u32)>,
     pub(super) kinds: Option<Vec<(usize, u32)>>,
     pub(super) limit: u32,
+    pub(super) from_priority: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +190,11 @@ pub(super) enum Op {
         /// The state that it is decided for.
         if_state: Option<State>,
     },
+    /// Imports a job of the store: under its own id if it can be discarded first, else as a copy.
+    Import {
+        job: usize,
+        discards: bool,
+    },
     Configure(Setting),
     Advance {
         ms: u64,
@@ -229,6 +235,7 @@ impl ReferenceStateMachine for Story {
             ),
             5 => (number(), wish(), condition())
                 .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
+            1 => import(),
             2 => setting().prop_map(Op::Configure),
             4 => time().prop_map(|ms| Op::Advance { ms }),
             5 => (work(), 1..4_u32).prop_map(|(work, budget)| Op::Maintain { work, budget }),
@@ -265,6 +272,7 @@ impl ReferenceStateMachine for OperatorStory {
             6 => settle(),
             12 => (number(), operators_wish(), condition())
                 .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
+            3 => import(),
             2 => short_retention().prop_map(Op::Configure),
             3 => prop_oneof![Just(1), Just(999), Just(10_000)].prop_map(|ms| Op::Advance { ms }),
             5 => (works, 1..4_u32).prop_map(|(work, budget)| Op::Maintain { work, budget }),
@@ -273,6 +281,10 @@ impl ReferenceStateMachine for OperatorStory {
     }
 
     fn apply((): (), _: &Op) {}
+}
+
+fn import() -> impl Strategy<Value = Op> {
+    (number(), any::<bool>()).prop_map(|(job, discards)| Op::Import { job, discards })
 }
 
 fn operators_wish() -> impl Strategy<Value = Wish> {
@@ -408,8 +420,9 @@ fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
     let by = prop_oneof![4 => number().prop_map(Ok), 1 => Just(Err(15_000_u64))];
     let queues = vec((0..QUEUES.len(), prop_oneof![Just(u32::MAX), 1..3_u32]), 1..4);
     let kinds = prop::option::weighted(0.3, vec((0..KINDS.len(), 1..4_u32), 1..3));
-    (by, prop::bool::weighted(0.15), queues, kinds, 1..6_u32).prop_map(
-        |(by, again, mut queues, kinds, limit)| {
+    let from_priority = prop::option::weighted(0.15, -1..3_i32);
+    (by, prop::bool::weighted(0.15), queues, kinds, 1..6_u32, from_priority).prop_map(
+        |(by, again, mut queues, kinds, limit, from_priority)| {
             // Naming a queue or kind twice would only ask what the second one adds.
             let mut seen = [false; QUEUES.len()];
             queues.retain(|(queue, _)| !std::mem::replace(&mut seen[*queue], true));
@@ -418,7 +431,7 @@ fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
                 kinds.retain(|(kind, _)| !std::mem::replace(&mut seen[*kind], true));
                 kinds
             });
-            ClaimSpec { by, again, queues, kinds, limit }
+            ClaimSpec { by, again, queues, kinds, limit, from_priority }
         },
     )
 }

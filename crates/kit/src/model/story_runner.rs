@@ -84,6 +84,7 @@ impl StoryRunner {
                 let reply = self.rig.engine().change(vec![item]).await;
                 self.text(&value(reply))
             }
+            Op::Import { job, discards } => self.import(job, discards).await,
             Op::Configure(setting) => {
                 let reply = self.rig.engine().configure(vec![configuration(setting)]).await;
                 self.text(&value(reply))

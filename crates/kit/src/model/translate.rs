@@ -8,7 +8,7 @@ use windlass_core::engine::{
 use windlass_core::model::{
     Due, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch,
 };
-use windlass_core::policy::{Backoff, KeepMax, Retention, Unique};
+use windlass_core::policy::{Backoff, KeepMaxFields, Retention, Unique};
 use windlass_core::random::Seeded;
 use windlass_core::{JobId, Timestamp};
 
@@ -98,6 +98,7 @@ impl Named {
             }
         };
         let mut claim = Claim::new(by, QUEUES[0], spec.limit).parts(PartSet::NONE);
+        claim.from_priority = spec.from_priority;
         claim.queues.clear();
         for (queue, limit) in &spec.queues {
             claim = claim.queue(QUEUES[*queue], *limit);
@@ -210,7 +211,8 @@ pub(super) fn configuration(setting: Setting) -> Configure {
         Setting::MaxWait(n, limit) => queue(n, QueuePatch::max_wait_ms(limit)),
         Setting::KeepMax(n, most) => {
             let [completed, cancelled, dead, expired] = [most; 4];
-            queue(n, QueuePatch::keep_max(KeepMax { completed, cancelled, dead, expired }))
+            let keep_max = KeepMaxFields { completed, cancelled, dead, expired };
+            queue(n, QueuePatch::keep_max(keep_max.into()))
         }
         Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform_ms(ms))),
     }

@@ -37,6 +37,7 @@ fn spoil(fault: Fault, job: &mut NewJob) {
         Fault::TakesIdsTwice => job.id = None,
         Fault::IgnoresKeys => job.key = None,
         Fault::IgnoresTenants => job.tenant = None,
+        Fault::IgnoresGroups => job.group = None,
         Fault::RunsEarly => job.due = Due::Now,
         Fault::CrashesForever => job.policy.max_crashes = MAX_CRASHES_MAX,
         Fault::FreesKeysEarly => {
@@ -109,6 +110,9 @@ fn spoil_claim(engine: &Faulty, request: &mut Claim) {
     if engine.is(Fault::ForgetsClaims) {
         renumber(engine, request);
     }
+    if engine.is(Fault::IgnoresFloors) {
+        request.from_priority = None;
+    }
 }
 
 fn renumber(engine: &Faulty, request: &mut Claim) {
@@ -141,6 +145,7 @@ pub(crate) async fn settle(engine: &Faulty, mut request: Settle) -> Result<Stamp
 
 fn spoil_report(engine: &Faulty, item: &mut SettleItem) {
     match engine.fault {
+        Fault::ForgetsHolds => item.hold = None,
         Fault::IgnoresLeases => {
             if let Some(current) = engine.leases().get(&item.id) {
                 item.lease = current.lease.clone();

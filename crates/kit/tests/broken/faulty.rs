@@ -50,11 +50,17 @@ pub(crate) enum Fault {
     HalvesPages,
     ForgetsEnds,
     MixesPauses,
+    AddsSlots,
+    IgnoresGroups,
+    ForgetsHolds,
+    IgnoresFloors,
+    NamesOneCause,
+    AssumesWorkers,
 }
 
 impl Fault {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::MixesPauses as usize + 1;
+    pub(crate) const COUNT: usize = Self::AssumesWorkers as usize + 1;
 }
 
 pub(crate) struct Faulty {
@@ -156,10 +162,28 @@ impl Admin for Faulty {
         })
     }
 
-    windlass_core::pass_on!(inner: sessions, change);
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        Box::pin(async move {
+            let mut reply = self.inner.why(id).await?;
+            if self.is(Fault::NamesOneCause) {
+                reply.value.causes.truncate(1);
+            }
+            if self.is(Fault::AssumesWorkers) {
+                reply.value.causes.retain(|cause| cause.code != CauseCode::NoWorker);
+            }
+            Ok(reply)
+        })
+    }
+
+    windlass_core::pass_on!(inner: limits, sessions, change);
 
     fn configure(&self, mut batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         for change in &mut batch {
+            if let Configure::Limit(_, Some(limit)) = change
+                && self.is(Fault::AddsSlots)
+            {
+                limit.rule.max_running = limit.rule.max_running.map(|max| max + 1);
+            }
             if let Configure::Queue(_, patch) = change {
                 if self.is(Fault::PausesNothing) {
                     patch.paused = patch.paused.map(|_| false);

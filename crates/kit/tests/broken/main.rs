@@ -126,11 +126,36 @@ caught! {
         by queries::stats_count_ended_jobs_until_they_are_replayed_or_removed,
     MixesPauses: paused_jobs_counted_as_blocked
         by queries::paused_jobs_and_paused_queues_are_counted_apart,
+    AddsSlots: one_job_more_than_a_limit_allows by slots::no_more_jobs_run_than_a_limit_allows,
+    IgnoresGroups: groups_that_are_all_the_same by slots::a_deep_group_does_not_delay_another,
+    ForgetsHolds: holds_that_stop_nothing by named_limits::a_report_can_hold_a_limit_for_a_time,
+    IgnoresFloors: floors_that_make_no_difference
+        by floors::a_floor_lets_low_priorities_run_beside_an_endless_backlog,
+    NamesOneCause: explanations_with_a_single_cause
+        by why::a_paused_queue_and_a_paused_kind_are_both_named,
+    AssumesWorkers: workers_that_are_assumed_to_exist by why::a_lane_without_a_worker_says_so,
 }
 
 #[test]
 fn stories_on_a_correct_engine_pass() {
     assert!(!model_notices(sound));
+}
+
+#[test]
+fn stories_under_limits_fail_on_engines_that_exceed_them() {
+    let notices = |fault: Option<Fault>| {
+        let fresh = || async move {
+            match fault {
+                Some(fault) => broken(fault).await,
+                None => sound().await,
+            }
+        };
+        catch_unwind(AssertUnwindSafe(|| model::run_limits(300, fresh))).is_err()
+    };
+    assert!(!notices(None));
+    for fault in [Fault::AddsSlots, Fault::ForgetsHolds] {
+        assert!(notices(Some(fault)), "the model does not notice {fault:?}");
+    }
 }
 
 #[test]
@@ -151,6 +176,7 @@ fn stories_on_broken_engines_fail() {
         Fault::IgnoresKeys,
         Fault::LosesCheckpoints,
         Fault::OverfillsQueues,
+        Fault::IgnoresFloors,
     ] {
         assert!(model_notices(|| broken(fault)), "the model does not notice {fault:?}");
     }

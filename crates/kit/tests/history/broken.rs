@@ -3,6 +3,7 @@
 use crate::driven::{memory, replayable};
 use crate::faulty::{Fault, Faulty};
 use std::sync::Arc;
+use windlass_core::model::{Rate, Rule};
 use windlass_kit::history::{Kind, Load, Verdict, check};
 
 fn tried(fault: Fault, seed: u64) -> Verdict {
@@ -41,6 +42,24 @@ fn a_wrapper_without_a_fault_is_clean() {
 #[test]
 fn an_engine_that_removes_replayed_jobs_with_the_ended_is_found_out() {
     found_beside_retention(Fault::RemovesReplayed, Kind::Lost);
+}
+
+/// The same under a limit by group.
+#[track_caller]
+fn found_under(rule: Rule, fault: Fault, kind: Kind) {
+    let load = |seed| Load::new(seed).batches(20).limit(rule);
+    tried_with(Fault::None, load(0)).assert_clean();
+    let verdicts: Vec<Verdict> = (0..5).map(|seed| tried_with(fault, load(seed))).collect();
+    let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
+    assert!(found >= 3, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
+}
+
+#[test]
+fn an_engine_that_allows_twice_as_much_as_a_limit_is_found_out() {
+    let rates = [Rate::window(3, 10_000), Rate::Bucket { amount: 3, per_ms: 10_000, burst: 2 }];
+    for rule in [Rule::running(1), Rule::rate(rates[0]), Rule::rate(rates[1])] {
+        found_under(rule, Fault::DoublesLimits, Kind::LimitExceeded);
+    }
 }
 
 #[test]

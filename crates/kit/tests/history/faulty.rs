@@ -4,10 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::{
-    Admin, Answer, Change, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Get,
-    Item, Jobs, Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
+    Admin, Answer, Change, ChangeItem, Changed, Claim, Claimed, Configure, Engine, Enqueue,
+    Enqueued, Get, Item, Jobs, Lease, Maintain, MaintainReply, MaintainRequest, Settle,
+    SettleReply, Work,
 };
-use windlass_core::model::{Job, State};
+use windlass_core::model::{Job, Limit, Rate, State};
 use windlass_core::{JobId, Result};
 
 /// Its fault.
@@ -30,6 +31,8 @@ pub(crate) enum Fault {
     RemovesReplayed,
     /// It makes changes whatever the state that they were decided for.
     IgnoresConditions,
+    /// It lets twice as many jobs run and start as a limit allows.
+    DoublesLimits,
 }
 
 pub(crate) struct Faulty {
@@ -151,7 +154,18 @@ impl Admin for Faulty {
         })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, import, health);
+    fn configure(&self, mut batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        for change in &mut batch {
+            if let Configure::Limit(_, Some(limit)) = change
+                && self.fault == Fault::DoublesLimits
+            {
+                double(limit);
+            }
+        }
+        self.inner.configure(batch)
+    }
+
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, settings, removed, records, import, health);
 }
 
 impl Maintain for Faulty {
@@ -172,4 +186,16 @@ impl Maintain for Faulty {
     }
 
     windlass_core::pass_on!(inner: check);
+}
+
+/// Allows twice as much.
+fn double(limit: &mut Limit) {
+    limit.rule.max_running = limit.rule.max_running.map(|max| max * 2);
+    limit.rule.rate = limit.rule.rate.map(|rate| match rate {
+        Rate::Bucket { amount, per_ms, burst } => {
+            Rate::Bucket { amount: amount * 2, per_ms, burst: burst * 2 }
+        }
+        Rate::Window { max, per_ms } => Rate::window(max * 2, per_ms),
+        other => other,
+    });
 }

@@ -2,18 +2,25 @@
 
 use crate::script::{Script, job};
 use windlass_core::engine::Lease;
-use windlass_core::model::{Rate, Rule, State};
+use windlass_core::model::{Limit, Rate, Rule, State};
 use windlass_kit::START;
-use windlass_kit::history::{Call, Kind, Options, Reply, Start, Wanted};
+use windlass_kit::history::{Call, CheckedLimit, Kind, Options, Reply, Start, Wanted};
 
 fn of_group(n: u64, group: &str) -> Wanted {
-    Wanted { group: group.into(), ..Wanted::plain(job(n)) }
+    Wanted { group: group.into(), kind: KIND.into(), ..Wanted::plain(job(n)) }
 }
+
+const KIND: &str = "k";
 
 /// Three jobs that started at the given times by the store's clock and ran in these periods.
 fn script(rule: Rule, group: [&str; 3], at_ms: [u64; 3], runs: [(u64, u64); 3]) -> Script {
+    let limit = CheckedLimit::new("l", Limit::new(rule).by_group());
+    under(Options::default().limit(limit), group, at_ms, runs)
+}
+
+fn under(options: Options, group: [&str; 3], at_ms: [u64; 3], runs: [(u64, u64); 3]) -> Script {
     let mut script = Script::default();
-    script.with(Options::default().limit(rule));
+    script.with(options);
     for (n, (from, to)) in (1..).zip(runs) {
         let at = n as usize - 1;
         let id = job(n);
@@ -55,4 +62,38 @@ fn starts_by_the_stores_clock_exceed_a_rate() {
     script(bucket(1), ["g"; 3], [0, 100, 199], APART).breaks(&[Kind::LimitExceeded]);
     script(bucket(1), ["g"; 3], [0, 100, 200], APART).is_fine();
     script(bucket(3), ["g"; 3], [0, 0, 0], APART).is_fine();
+}
+
+#[test]
+fn limits_count_all_groups_or_a_kind_or_a_group_by_a_rule_of_its_own() {
+    let of = |limit: CheckedLimit, group| {
+        under(Options::default().limit(limit), group, [0; 3], TOGETHER)
+    };
+    let groups = ["g", "h", "i"];
+    let all = || CheckedLimit::new("l", Limit::max_running(2));
+    of(all(), groups).breaks(&[Kind::LimitExceeded]);
+    of(all().kind(KIND), groups).breaks(&[Kind::LimitExceeded]);
+    of(all().kind("other"), groups).is_fine();
+    let own = Limit::max_running(3).by_group().for_group("g", Rule::running(2));
+    of(CheckedLimit::new("l", own.clone()), ["g"; 3]).breaks(&[Kind::LimitExceeded]);
+    of(CheckedLimit::new("l", own), ["h"; 3]).is_fine();
+}
+
+#[test]
+fn a_store_that_lost_claims_has_lost_their_tokens() {
+    let limit = || CheckedLimit::new("l", Limit::new(Rule::rate(Rate::window(1, 100))));
+    let mut script = under(Options::default().limit(limit()), ["g"; 3], [0, 100, 200], APART);
+    // The first lease of the fourth job was never accepted.
+    let id = job(4);
+    script.enqueue(1..2, of_group(4, "g"));
+    for (n, at_ms) in [(1, 250), (2, 300)] {
+        let (lease, started_at) = (Lease::new(format!("M{n}")), Some(START.plus(at_ms)));
+        let start = Start { id, lease, attempt: n, started_at };
+        let from = 70 + 10 * u64::from(n);
+        script.call(from..from + 1, Call::Claim(format!("m{n}")), Reply::Claimed(vec![start]));
+    }
+    script.done(100..101, id, "M2").ends(id, State::Completed);
+    script.breaks(&[Kind::LimitExceeded]);
+    script.with(Options::default().limit(limit()).claims_forgotten());
+    script.is_fine();
 }

@@ -33,6 +33,8 @@ struct Dead {
     jobs: JobRows,
     choices: Vec<Choice>,
     here: String,
+    /// Whether to show buttons.
+    may_act: bool,
 }
 
 /// `GET /dead`
@@ -64,6 +66,6 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
     let (jobs, places) = found.value;
     let jobs = JobRows::new(&jobs, places, visit.clock(found.now));
-    let content = Dead { jobs, choices, here: visit.here.clone() };
+    let content = Dead { jobs, choices, here: visit.here.clone(), may_act: visit.may_act() };
     Ok(Page::new(&visit, Section::Dead, "Dead letters", found.now).respond(&content))
 }

@@ -4,8 +4,20 @@ use super::page::Shell;
 use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use windlass_core::Error;
+use windlass_core::model::{Name, State};
+use windlass_core::{Error, JobId};
 use windlass_wire::Problem;
+
+/// A replay of jobs of sensitive kinds.
+#[derive(Debug)]
+pub(super) struct Confirm {
+    /// The jobs.
+    pub(super) ids: Vec<JobId>,
+    /// Their kinds, each once.
+    pub(super) kinds: Vec<Name>,
+    /// The state that the page displayed.
+    pub(super) if_state: Option<State>,
+}
 
 /// A failed request to the dashboard.
 #[derive(Debug)]
@@ -17,8 +29,8 @@ pub(super) struct Failure {
     lines: Vec<String>,
     /// URL of the page to continue at.
     back: String,
-    /// URL to send the confirmation to, if only the name of a sensitive kind is missing.
-    confirm_at: Option<Box<str>>,
+    /// The replay to confirm, if only the names of sensitive kinds are missing.
+    confirm: Option<Box<Confirm>>,
 }
 
 impl Failure {
@@ -29,7 +41,7 @@ impl Failure {
     ) -> Self {
         let (title, detail) = (title.into(), detail.into());
         let (lines, back) = (Vec::new(), "/".to_owned());
-        Self { status, title, detail, lines, back, confirm_at: None }
+        Self { status, title, detail, lines, back, confirm: None }
     }
 
     /// A 404 page.
@@ -43,10 +55,10 @@ impl Failure {
         self
     }
 
-    /// Adds a form that asks for the name of the kind and sends it to `path`.
+    /// Adds a form that asks for the names of the kinds and replays the jobs.
     #[must_use]
-    pub(super) fn confirm_at(mut self, path: impl Into<Box<str>>) -> Self {
-        self.confirm_at = Some(path.into());
+    pub(super) fn confirm(mut self, confirm: Confirm) -> Self {
+        self.confirm = Some(Box::new(confirm));
         self
     }
 

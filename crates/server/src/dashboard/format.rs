@@ -112,6 +112,8 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0.0 => f.write_str("0"),
+            // Escaped, as the whole type is HTML.
+            rate if rate < 0.005 => f.write_str("&lt;0.01"),
             rate if rate < 0.095 => write!(f, "{rate:.2}"),
             rate if rate < 9.95 => write!(f, "{rate:.1}"),
             rate => write!(f, "{}", Count(rate.round() as u64)),
@@ -139,7 +141,10 @@ mod tests {
     fn numbers_are_said_as_people_say_them() {
         assert_eq!(Count(1_234_567).to_string(), "1,234,567");
         assert_eq!(Count(999).to_string(), "999");
-        assert_eq!(Rate(0.016).to_string(), "0.02");
+        assert_eq!(
+            (Rate(0.016).to_string(), Rate(0.001).to_string()),
+            ("0.02".into(), "&lt;0.01".into())
+        );
         assert_eq!((Rate(0.0).to_string(), Rate(2.0).to_string()), ("0".into(), "2.0".into()));
         assert_eq!(Rate(12_345.6).to_string(), "12,346");
         assert_eq!((size(12), size(65_536)), ("12 B".into(), "64.0 KiB".into()));

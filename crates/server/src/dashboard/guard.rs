@@ -41,7 +41,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
 /// Middleware that authorizes a request to the dashboard, or answers with an error page.
 pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let (headers, needs) = (request.headers(), access::needs_of(&request));
-    let mut response = if let Some(name) = names::stranger(headers, &app.options) {
+    let response = if let Some(name) = names::stranger(headers, &app.options) {
         strange_name(&name).into_response()
     } else if is_action(request.method()) && !is_from_our_pages(headers) {
         from_elsewhere().into_response()
@@ -50,6 +50,11 @@ pub(super) async fn check(State(app): State<App>, request: Request, next: Next) 
     } else {
         let_in(&app, needs, request, next).await
     };
+    with_headers(response)
+}
+
+/// Adds the headers of every page.
+pub(super) fn with_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

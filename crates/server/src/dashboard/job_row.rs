@@ -1,5 +1,6 @@
 //! Tables of jobs, and pagination.
 
+use super::error_preview::error_preview;
 use super::failure::Failure;
 use super::format::{Clock, Count, Time};
 use super::links;
@@ -7,9 +8,6 @@ use crate::app::App;
 use windlass_core::engine::{Cursor, Filter, List, ListOrder, Stamped};
 use windlass_core::limits::TOKEN_BYTES_MAX;
 use windlass_core::model::{Job, Name, State};
-
-/// Maximum characters of an error in a row.
-const ERROR_CHARS_MAX: usize = 200;
 
 /// A job, as a table row.
 #[derive(Debug)]
@@ -58,18 +56,9 @@ impl JobRow {
             max_attempts: header.policy.max_attempts,
             what,
             when,
-            error: error.map(|error| shortened(&error.to_string())),
+            error: error.map(error_preview),
         }
     }
-}
-
-fn shortened(text: &str) -> String {
-    let mut chars = text.chars();
-    let mut short: String = chars.by_ref().take(ERROR_CHARS_MAX).collect();
-    if chars.next().is_some() {
-        short.push('…');
-    }
-    short
 }
 
 /// A page of jobs.

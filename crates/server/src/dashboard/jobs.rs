@@ -1,16 +1,17 @@
-//! `/jobs`: jobs by queue, kind and state, and search by id.
+//! `/jobs`: jobs by queue, kind and state.
 
 use super::failure::Failure;
 use super::job_row::{self, JobRows, StateTab};
 use super::links;
 use super::page::{Page, Section};
+use super::search;
 use super::visit::Visit;
 use crate::app::App;
 use askama::Template;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Redirect, Response};
-use windlass_core::engine::{Filter, StatsRequest};
-use windlass_core::{JobId, check_name};
+use axum::response::Response;
+use windlass_core::check_name;
+use windlass_core::engine::Filter;
 
 /// Jobs per page.
 const JOBS_MAX: u32 = 50;
@@ -30,7 +31,7 @@ struct Jobs {
 /// `GET /jobs`
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
     if let Some(text) = visit.param("find") {
-        return find(&app, text).await;
+        return search::show(&app, &visit, text).await;
     }
     let (queue, kind) = (visit.param("queue"), visit.param("kind"));
     let state = job_row::state(visit.param("state"))?;
@@ -55,25 +56,4 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         host: visit.host.clone(),
     };
     Ok(Page::new(&visit, Section::Jobs, "Jobs", found.now).respond(&content))
-}
-
-/// Redirects to the job, the queue, or the jobs of the kind with this name.
-async fn find(app: &App, text: &str) -> Result<Response, Failure> {
-    let to = |path: &str| Redirect::to(path).into_response();
-    if let Ok(id) = text.parse::<JobId>() {
-        return Ok(to(&links::job(id)));
-    }
-    let lanes = app.call(app.engine.stats(StatsRequest::default())).await?.value;
-    if lanes.iter().any(|lane| &*lane.queue == text) {
-        return Ok(to(&links::queue(text)));
-    }
-    if lanes.iter().any(|lane| &*lane.kind == text) {
-        return Ok(to(&links::jobs(None, Some(text), None)));
-    }
-    if lanes.iter().any(|lane| lane.queue.contains(text)) {
-        return Ok(to(&links::with("/queues", &[("find", Some(text))])));
-    }
-    let detail =
-        format!("No job, queue or kind is named {text:?}. Jobs are found by their full id.");
-    Err(Failure::not_here(detail).back("/jobs"))
 }

@@ -26,6 +26,11 @@ pub(super) fn kind(kind: &str) -> String {
     format!("/kinds/{}", step(kind))
 }
 
+/// The limit with its rules and jobs, as JSON.
+pub(super) fn limit(limit: &str) -> String {
+    format!("{}/{}", windlass_wire::routes::LIMITS, step(limit))
+}
+
 pub(super) fn job(id: JobId) -> String {
     format!("/jobs/{id}")
 }

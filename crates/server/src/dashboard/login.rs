@@ -25,9 +25,12 @@ struct Content<'a> {
 }
 
 /// `GET /login`
-pub(super) async fn show(visit: Visit) -> Response {
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
     let back = visit.param("back").filter(|back| is_our_page(back)).unwrap_or("/");
-    page(StatusCode::OK, back, None)
+    if app.access.is_open().await? {
+        return Ok(Redirect::to(back).into_response());
+    }
+    Ok(page(StatusCode::OK, back, None))
 }
 
 /// The login page for an unauthenticated request to another page.

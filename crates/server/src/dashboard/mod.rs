@@ -10,6 +10,7 @@ mod actions;
 mod assets;
 mod audit;
 mod dead;
+mod error_preview;
 mod failure;
 mod form;
 mod format;
@@ -19,6 +20,8 @@ mod job_row;
 mod jobs;
 mod links;
 mod login;
+mod notice;
+mod nowhere;
 mod overview;
 mod page;
 mod part_view;
@@ -26,7 +29,9 @@ mod queue;
 mod queue_row;
 mod queues;
 mod schedules;
+mod search;
 mod spark;
+mod throughput;
 mod visit;
 mod workers;
 
@@ -67,6 +72,8 @@ pages! {
     post "/logout" => login::sign_out;
     get "/assets/{file}" => assets::show;
 }
+
+pub(crate) use nowhere::{is_for_a_browser, no_such_page};
 
 /// All pages and actions, behind the guard.
 pub(crate) fn router(app: &App) -> Router<App> {

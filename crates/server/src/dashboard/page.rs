@@ -2,6 +2,7 @@
 //! if the script already has it.
 
 use super::assets;
+use super::notice::Notice;
 use super::visit::{LIVE_HEADER, Visit};
 use askama::Template;
 use axum::body::Body;
@@ -83,8 +84,8 @@ pub(super) struct Shell<'a> {
     sections: Vec<Section>,
     /// Name of the signed-in principal.
     who: Option<String>,
-    /// Whether the user has read-only access: hides the buttons.
-    view_only: bool,
+    /// What the last action did.
+    notice: Option<String>,
     /// The store's time, for relative times in the script; `None` for static pages.
     now: Option<i64>,
     content: String,
@@ -102,7 +103,7 @@ impl<'a> Shell<'a> {
             section: None,
             sections: Section::ALL.to_vec(),
             who: None,
-            view_only: false,
+            notice: None,
             now: None,
             content: String::new(),
             still: String::new(),
@@ -162,7 +163,7 @@ impl<'a> Page<'a> {
             let mut shell = Shell::new(self.title);
             (shell.section, shell.now) = (Some(self.section), Some(self.now.as_millis()));
             shell.still = self.still;
-            shell.view_only = self.visit.who.as_ref().is_some_and(|who| !who.may().is_admin());
+            shell.notice = Notice::of(self.visit);
             shell.who = self.visit.who.as_ref().map(|who| who.name().to_owned());
             shell.respond(content)
         };

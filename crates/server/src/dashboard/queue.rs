@@ -7,16 +7,18 @@ use super::links;
 use super::page::{Page, Section};
 use super::queue_row::{Queue as Counted, QueueRow};
 use super::spark::Spark;
+use super::throughput::Throughput;
 use super::visit::Visit;
 use crate::app::App;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use windlass_core::engine::{Filter, Gate, LaneStats, LaneSums, StatsRequest};
+use std::collections::HashSet;
+use windlass_core::check_name;
+use windlass_core::engine::{Filter, Gate, LaneStats, LaneSums, Settings, StatsRequest};
 use windlass_core::model::{Name, Order, QueueSettings};
-use windlass_core::time::{HOUR_MS, rough_span};
-use windlass_core::{Timestamp, check_name};
-use windlass_services::{Resolution, SampleQuery, Samples};
+use windlass_core::time::rough_span;
+use windlass_services::Breakers;
 
 /// Jobs per page.
 const JOBS_MAX: u32 = 25;
@@ -42,7 +44,7 @@ struct LaneRow {
 }
 
 impl LaneRow {
-    fn new(lane: &LaneStats, clock: Clock) -> Self {
+    fn new(lane: &LaneStats, kinds: &Kinds, clock: Clock) -> Self {
         Self {
             kind: lane.kind.clone(),
             jobs_href: links::jobs(Some(&lane.queue), Some(&lane.kind), None),
@@ -54,19 +56,43 @@ impl LaneRow {
             paused: Count(lane.paused),
             dead: Count(lane.dead),
             oldest: lane.head_ready_at.map(|at| clock.age(at)),
-            gate: lane.gate.and_then(gate),
-            kind_paused: lane.gate == Some(Gate::KindPaused),
+            gate: lane.gate.and_then(|gate| kinds.label(gate, &lane.kind)),
+            // The gate of a paused queue hides that of a paused kind.
+            kind_paused: kinds.paused.contains(&lane.kind),
         }
     }
 }
 
-/// Label of a gate that applies to a single lane.
-const fn gate(gate: Gate) -> Option<&'static str> {
-    match gate {
-        Gate::KindPaused => Some("kind paused"),
-        Gate::NoPermits => Some("no permits left: its circuit breaker is open"),
-        Gate::Limited => Some("a limit has no room"),
-        _ => None,
+/// What is known about the kinds of a queue beside their lanes.
+struct Kinds {
+    paused: HashSet<Name>,
+    /// Kinds whose circuit breaker is open.
+    broken: HashSet<Name>,
+}
+
+impl Kinds {
+    async fn read(app: &App, settings: &Settings, lanes: &[LaneStats]) -> Result<Self, Failure> {
+        let paused = settings.kinds.iter().filter(|(_, kind)| kind.paused);
+        let paused = paused.map(|(name, _)| name.clone()).collect();
+        // Only an open breaker takes all permits; others need not be read.
+        let is_closed = lanes.iter().any(|lane| lane.gate == Some(Gate::NoPermits));
+        let breakers = match is_closed {
+            true => app.in_time(Breakers::new(app.engine.clone()).all(), 0).await?,
+            false => Vec::new(),
+        };
+        let open = breakers.into_iter().filter(|(_, breaker)| breaker.open_since().is_some());
+        Ok(Self { paused, broken: open.map(|(kind, _)| kind).collect() })
+    }
+
+    /// Label of a gate that applies to a single lane.
+    fn label(&self, gate: Gate, kind: &Name) -> Option<&'static str> {
+        match gate {
+            Gate::KindPaused => Some("kind paused"),
+            Gate::NoPermits if self.broken.contains(kind) => Some("breaker open"),
+            Gate::NoPermits => Some("no permits"),
+            Gate::Limited => Some("limit reached"),
+            _ => None,
+        }
     }
 }
 
@@ -82,6 +108,8 @@ struct QueueContent {
     tabs: Vec<StateTab>,
     jobs: JobRows,
     here: String,
+    /// Whether to show buttons.
+    may_act: bool,
 }
 
 /// `GET /queues/{queue}`
@@ -95,6 +123,7 @@ pub(super) async fn show(
     let name = Name::from(name);
     let lanes = app.call(app.engine.stats(StatsRequest::queue(name.clone()))).await?.value;
     let settings = app.call(app.engine.settings()).await?.value;
+    let kinds = Kinds::read(&app, &settings, &lanes).await?;
     let settings = settings.queues.into_iter().find(|(known, _)| *known == name);
     let settings = settings.map(|(_, settings)| settings).unwrap_or_default();
 
@@ -109,28 +138,21 @@ pub(super) async fn show(
     let (jobs, places) = found.value;
 
     let counted = Counted { sums: LaneSums::of(&lanes), paused: settings.paused };
-    let depth = depth_of_the_last_hour(&app, &name, now).await;
+    let flow = Throughput::of_queue(&app, &name, now).await;
+    let depth = flow.depth(&name);
     let content = QueueContent {
-        queue: QueueRow::new(&app, &name, counted, now, clock),
+        queue: QueueRow::new(&name, counted, &flow, clock),
         lane_count: lanes.len(),
-        lanes: lanes.iter().take(LANES_MAX).map(|lane| LaneRow::new(lane, clock)).collect(),
+        lanes: lanes.iter().take(LANES_MAX).map(|lane| LaneRow::new(lane, &kinds, clock)).collect(),
         settings: described(&settings),
         depth_max: Count(depth.iter().copied().fold(0.0, f64::max) as u64),
         depth: Spark::new(depth),
         tabs: job_row::tabs(state, href),
         jobs: JobRows::new(&jobs, places, clock),
         here: visit.here.clone(),
+        may_act: visit.may_act(),
     };
     Ok(Page::new(&visit, Section::Queues, &name, now).respond(&content))
-}
-
-/// The maximum depth of each minute, where measured.
-async fn depth_of_the_last_hour(app: &App, queue: &str, now: Timestamp) -> Vec<f64> {
-    let query = SampleQuery::new(Resolution::Minute, now.minus(HOUR_MS), now).queue(queue);
-    // A chart must not fail the whole page.
-    let samples = Samples::new(app.engine.clone()).read(&query).await.unwrap_or_default();
-    let queues = samples.iter().filter_map(|sample| sample.queue(queue));
-    queues.map(|sample| sample.depth.max() as f64).collect()
 }
 
 /// Human-readable settings.

@@ -3,9 +3,8 @@
 use super::format::{Clock, Count, Rate, Time};
 use super::links;
 use super::spark::Spark;
-use crate::app::App;
+use super::throughput::Throughput;
 use std::collections::BTreeMap;
-use windlass_core::Timestamp;
 use windlass_core::engine::{LaneStats, LaneSums, Settings};
 use windlass_core::model::Name;
 
@@ -53,8 +52,7 @@ pub(super) struct QueueRow {
 }
 
 impl QueueRow {
-    pub(super) fn new(app: &App, name: &Name, queue: Queue, now: Timestamp, clock: Clock) -> Self {
-        let [enqueued, started] = app.rates.queue(name, now);
+    pub(super) fn new(name: &Name, queue: Queue, flow: &Throughput, clock: Clock) -> Self {
         let Queue { sums, paused } = queue;
         Self {
             name: name.clone(),
@@ -68,10 +66,10 @@ impl QueueRow {
             completed: Count(sums.completed),
             dead: Count(sums.dead),
             dead_href: links::with("/dead", &[("queue", Some(name))]),
-            rate_in: Rate(enqueued.per_second),
-            rate_out: Rate(started.per_second),
-            spark: Spark::of(&enqueued),
-            spark_out: Spark::of(&started),
+            rate_in: flow.enqueued(name),
+            rate_out: flow.started(name),
+            spark: flow.curve(Some(name), |flow| flow.enqueued),
+            spark_out: flow.curve(Some(name), |flow| flow.started),
             oldest: sums.oldest.map(|at| clock.age(at)),
             paused,
         }

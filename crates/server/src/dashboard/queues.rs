@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::links;
 use super::page::{Page, Section};
 use super::queue_row::{QueueRow, queues};
+use super::throughput::Throughput;
 use super::visit::Visit;
 use crate::app::App;
 use askama::Template;
@@ -51,8 +52,9 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         links::with("/queues", &[("find", visit.param("find")), ("page", number)])
     };
     let shown = passing.iter().skip(page * ROWS_MAX).take(ROWS_MAX);
+    let flow = Throughput::read(&app, stats.now).await;
     let rows: Vec<_> =
-        shown.map(|(name, queue)| QueueRow::new(&app, name, *queue, stats.now, clock)).collect();
+        shown.map(|(name, queue)| QueueRow::new(name, *queue, &flow, clock)).collect();
     let content = Queues {
         count,
         found,

@@ -1,6 +1,5 @@
 //! Sparklines, rendered as SVG.
 
-use crate::meter::Trend;
 use askama::filters::HtmlSafe;
 use std::fmt;
 
@@ -19,11 +18,6 @@ impl Spark {
         let points: Vec<f64> = points.into_iter().collect();
         let max = points.iter().copied().fold(0.0, f64::max);
         Self { points, max }
-    }
-
-    /// The recent values of a rate.
-    pub(super) fn of(trend: &Trend) -> Self {
-        Self::new(trend.points.iter().map(|count| f64::from(*count)))
     }
 
     /// Whether there is nothing to draw: all values are zero, or there are fewer than two points.

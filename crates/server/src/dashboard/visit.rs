@@ -1,6 +1,7 @@
 //! A request for a page: its parameters, and whether the script requests only the changing part.
 
 use super::format::Clock;
+use super::notice;
 use crate::app::App;
 use axum::extract::FromRequestParts;
 use http::header::{HOST, HeaderName, IF_NONE_MATCH};
@@ -36,6 +37,11 @@ impl Visit {
         found.next().map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// Whether the user may act, and not only read. Pages show no buttons otherwise.
+    pub(super) fn may_act(&self) -> bool {
+        self.who.as_ref().is_none_or(|who| who.may().is_admin())
+    }
+
     /// The format of times: relative to `now` in a whole page, absolute in the changing part. There
     /// the script formats times, so that passing time alone does not change the `ETag`.
     pub(super) fn clock(&self, now: Timestamp) -> Clock {
@@ -53,7 +59,7 @@ impl FromRequestParts<App> for Visit {
         Ok(Self {
             live: header(LIVE_HEADER).is_some(),
             has: header(IF_NONE_MATCH).map(str::to_owned),
-            here: here.to_owned(),
+            here: notice::without(here),
             host: header(HOST).unwrap_or("127.0.0.1:7474").to_owned(),
             who: parts.extensions.get::<Arc<Principal>>().filter(|it| it.id().is_some()).cloned(),
             params: serde_urlencoded::from_str(query).unwrap_or_default(),

@@ -6,7 +6,7 @@ mod leases;
 mod rates;
 
 pub(crate) use counts::Counts;
-pub(crate) use rates::{Rates, Trend};
+pub(crate) use rates::{QueueRates, Rates, RatesNow};
 
 use std::sync::Arc;
 use windlass_core::engine::*;
@@ -114,7 +114,7 @@ impl Jobs for Meter {
 }
 
 impl Admin for Meter {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Meter {

@@ -1,5 +1,4 @@
-//! Recent event rates: counts in buckets of 5 seconds over the last 5 minutes, on the store's
-//! clock.
+//! Event rates of the last minute: counts in buckets of 5 seconds, on the store's clock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,11 +9,9 @@ use windlass_core::time::SECOND_MS;
 
 /// Length of a bucket.
 const BUCKET_MS: u64 = 5 * SECOND_MS;
-/// Number of buckets: five minutes.
-const BUCKETS: usize = 60;
-/// Number of latest buckets in a rate, including the current one: a minute.
-const RATE_BUCKETS: usize = 12;
-/// Maximum number of queues with separate counts; others are counted in the totals only.
+/// Number of buckets, including the current one: a minute.
+const BUCKETS: usize = 12;
+/// Maximum number of queues with separate counts; others are counted together.
 const QUEUES_MAX: usize = 1_024;
 
 /// Counts per bucket.
@@ -49,17 +46,13 @@ impl Series {
         &mut self.counts[bucket.rem_euclid(BUCKETS as i64) as usize]
     }
 
-    /// The trend at `now`, for counts that started at `since`.
-    fn trend(mut self, now: Timestamp, since: Timestamp) -> Trend {
+    /// Events per second at `now`, for counts that started at `since`.
+    fn per_second(mut self, now: Timestamp, since: Timestamp) -> f64 {
         self.advance(bucket(now));
-        let newest = self.newest;
-        let mut count = |back: usize| *self.slot(newest - back as i64);
-        // Exclude the current bucket: it is incomplete and would look like a drop in the chart.
-        let points: Vec<u32> = (1..BUCKETS).rev().map(&mut count).collect();
-        let recent: u64 = (0..RATE_BUCKETS).map(|back| u64::from(count(back))).sum();
-        let begun = (bucket(now) - RATE_BUCKETS as i64 + 1).saturating_mul(BUCKET_MS.cast_signed());
+        let recent: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        let begun = (bucket(now) - BUCKETS as i64 + 1).saturating_mul(BUCKET_MS.cast_signed());
         let spanned_ms = now.since(Timestamp::from_millis(begun).max(since)).max(BUCKET_MS);
-        Trend { per_second: recent as f64 * SECOND_MS as f64 / spanned_ms as f64, points }
+        recent as f64 * SECOND_MS as f64 / spanned_ms as f64
     }
 }
 
@@ -67,33 +60,24 @@ fn bucket(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(BUCKET_MS.cast_signed())
 }
 
-/// The recent values of one counter.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Trend {
-    /// Events per second over the last minute.
-    pub(crate) per_second: f64,
-    /// Counts of the complete buckets, oldest first.
-    pub(crate) points: Vec<u32>,
-}
-
 #[derive(Debug)]
 struct Book {
     /// Time of the first event: a rate must not include the time before it.
     since: Option<Timestamp>,
-    enqueued: Series,
-    started: Series,
     completed: Series,
     failed: Series,
     /// Enqueued and started jobs, by queue.
     queues: HashMap<Name, [Series; 2]>,
+    /// The same of all queues beyond [`QUEUES_MAX`].
+    others: [Series; 2],
 }
 
 impl Book {
-    fn queue(&mut self, queue: &Name) -> Option<&mut [Series; 2]> {
-        if !self.queues.contains_key(queue) && self.queues.len() < QUEUES_MAX {
-            self.queues.insert(queue.clone(), [Series::EMPTY; 2]);
+    fn queue(&mut self, queue: &Name) -> &mut [Series; 2] {
+        if !self.queues.contains_key(queue) && self.queues.len() == QUEUES_MAX {
+            return &mut self.others;
         }
-        self.queues.get_mut(queue)
+        self.queues.entry(queue.clone()).or_insert([Series::EMPTY; 2])
     }
 }
 
@@ -101,24 +85,31 @@ impl Book {
 #[derive(Clone, Debug)]
 pub(crate) struct Rates(Arc<Mutex<Book>>);
 
-/// Trends over all queues.
-#[derive(Clone, Debug)]
-pub(crate) struct Totals {
-    pub(crate) enqueued: Trend,
-    pub(crate) started: Trend,
-    pub(crate) completed: Trend,
-    pub(crate) failed: Trend,
+/// Rates of one queue through this server, per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueRates {
+    pub(crate) enqueued: f64,
+    pub(crate) started: f64,
+}
+
+/// All rates through this server, per second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RatesNow {
+    pub(crate) queues: HashMap<Name, QueueRates>,
+    /// Queues beyond [`QUEUES_MAX`] together.
+    pub(crate) others: QueueRates,
+    pub(crate) completed: f64,
+    pub(crate) failed: f64,
 }
 
 impl Rates {
     pub(crate) fn new() -> Self {
         let book = Book {
             since: None,
-            enqueued: Series::EMPTY,
-            started: Series::EMPTY,
             completed: Series::EMPTY,
             failed: Series::EMPTY,
             queues: HashMap::new(),
+            others: [Series::EMPTY; 2],
         };
         Self(Arc::new(Mutex::new(book)))
     }
@@ -129,12 +120,12 @@ impl Rates {
 
     /// Counts stored jobs by queue.
     pub(super) fn enqueued<'a>(&self, now: Timestamp, queues: impl Iterator<Item = &'a Name>) {
-        self.count(now, queues, |book| &mut book.enqueued, 0);
+        self.count(now, queues, 0);
     }
 
     /// Counts claimed jobs by queue.
     pub(super) fn started<'a>(&self, now: Timestamp, queues: impl Iterator<Item = &'a Name>) {
-        self.count(now, queues, |book| &mut book.started, 1);
+        self.count(now, queues, 1);
     }
 
     /// Counts completed and failed attempts.
@@ -145,13 +136,7 @@ impl Rates {
         book.failed.add(bucket(now), failed);
     }
 
-    fn count<'a>(
-        &self,
-        now: Timestamp,
-        queues: impl Iterator<Item = &'a Name>,
-        total: fn(&mut Book) -> &mut Series,
-        place: usize,
-    ) {
+    fn count<'a>(&self, now: Timestamp, queues: impl Iterator<Item = &'a Name>, place: usize) {
         let mut queues = queues.peekable();
         if queues.peek().is_none() {
             return;
@@ -164,31 +149,24 @@ impl Rates {
             while queues.next_if(|next| *next == queue).is_some() {
                 count += 1;
             }
-            total(&mut book).add(bucket(now), count);
-            if let Some(series) = book.queue(queue) {
-                series[place].add(bucket(now), count);
-            }
+            book.queue(queue)[place].add(bucket(now), count);
         }
     }
 
-    /// Trends over all queues at `now`.
-    pub(crate) fn totals(&self, now: Timestamp) -> Totals {
+    /// The rates at `now`.
+    pub(crate) fn now(&self, now: Timestamp) -> RatesNow {
         let book = self.book();
-        let since = book.since.unwrap_or(now);
-        Totals {
-            enqueued: book.enqueued.trend(now, since),
-            started: book.started.trend(now, since),
-            completed: book.completed.trend(now, since),
-            failed: book.failed.trend(now, since),
+        let rate = |series: Series| series.per_second(now, book.since.unwrap_or(now));
+        let rates = |[enqueued, started]: [Series; 2]| QueueRates {
+            enqueued: rate(enqueued),
+            started: rate(started),
+        };
+        RatesNow {
+            queues: book.queues.iter().map(|(name, it)| (name.clone(), rates(*it))).collect(),
+            others: rates(book.others),
+            completed: rate(book.completed),
+            failed: rate(book.failed),
         }
-    }
-
-    /// Trends of enqueued and started jobs of one queue.
-    pub(crate) fn queue(&self, queue: &str, now: Timestamp) -> [Trend; 2] {
-        let book = self.book();
-        let since = book.since.unwrap_or(now);
-        let series = book.queues.get(queue).copied().unwrap_or([Series::EMPTY; 2]);
-        series.map(|series| series.trend(now, since))
     }
 }
 
@@ -206,29 +184,27 @@ mod tests {
         for second in 0..120 {
             rates.enqueued(at(second), [&queue, &queue].into_iter());
         }
-        let rate = rates.queue("mail", at(120))[0].per_second;
+        let rate = rates.now(at(120)).queues["mail"].enqueued;
         assert!((1.8..=2.2).contains(&rate), "{rate}");
-        assert_eq!(rates.queue("mail", at(200))[0].per_second, 0.0);
-        assert!(rates.totals(at(200)).enqueued.points.contains(&10));
-        assert!(rates.totals(at(1_000)).enqueued.points.iter().all(|count| *count == 0));
+        assert_eq!(rates.now(at(200)).queues["mail"].enqueued, 0.0);
     }
 
     #[test]
     fn a_server_that_just_began_does_not_divide_by_a_minute_it_has_not_seen() {
         let (rates, queue) = (Rates::new(), Name::from("mail"));
         rates.started(at(0), std::iter::repeat_n(&queue, 100));
-        let rate = rates.totals(at(10)).started.per_second;
-        assert_eq!(rate, 10.0);
+        assert_eq!(rates.now(at(10)).queues["mail"].started, 10.0);
     }
 
     #[test]
-    fn a_clock_that_goes_back_and_queues_beyond_the_bound_lose_no_total() {
+    fn a_clock_that_goes_back_and_queues_beyond_the_bound_lose_no_event() {
         let rates = Rates::new();
         let names: Vec<Name> = (0..QUEUES_MAX + 10).map(|n| format!("q{n}").into()).collect();
         rates.enqueued(at(60), names.iter());
-        rates.enqueued(at(0), names.iter());
-        let total: u32 = rates.totals(at(65)).enqueued.points.iter().sum();
-        assert_eq!(total as usize, 2 * (QUEUES_MAX + 10));
-        assert_eq!(rates.book().queues.len(), QUEUES_MAX);
+        rates.enqueued(at(50), names.iter());
+        let now = rates.now(at(65));
+        assert_eq!(now.queues.len(), QUEUES_MAX);
+        assert_eq!(now.queues["q0"].enqueued, 0.4, "two within 5 s");
+        assert_eq!(now.others.enqueued, 4.0, "twenty within 5 s");
     }
 }

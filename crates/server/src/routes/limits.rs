@@ -7,8 +7,8 @@ use crate::body::{Json, Path};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
-use windlass_core::Error;
-use windlass_core::engine::{Admin as _, Configure};
+use windlass_core::engine::{Admin as _, Configure, Stamped};
+use windlass_core::{Error, Result};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -16,12 +16,17 @@ use windlass_wire::routes as paths;
 #[utoipa::path(
     get, path = paths::LIMITS, tag = tag::SETTINGS, operation_id = "list_limits",
     responses(
-        (status = 200, body = wire::Limits, description = "All limits, by name."),
+        (status = 200, body = wire::Limits, description = "All limits, by name, with their jobs."),
     ),
 )]
 pub(super) async fn list(State(app): State<App>) -> Reply {
-    let reply = app.call(app.engine.settings()).await?;
-    Ok(stamped(reply.map(|settings| wire::Limits { limits: wire::LimitView::all(settings) })))
+    Ok(stamped(views(&app).await?.map(|limits| wire::Limits { limits })))
+}
+
+async fn views(app: &App) -> Result<Stamped<Vec<wire::LimitView>>> {
+    let settings = app.call(app.engine.settings()).await?.value;
+    let stats = app.call(app.engine.limits()).await?;
+    Ok(stats.map(|stats| wire::LimitView::all(settings, stats)))
 }
 
 /// Return one limit
@@ -33,12 +38,11 @@ pub(super) async fn list(State(app): State<App>) -> Reply {
     ),
 )]
 pub(super) async fn get(State(app): State<App>, Path(name): Path<String>) -> Reply {
-    let reply = app.call(app.engine.settings()).await?;
-    let (now, epoch) = (reply.now, reply.epoch);
-    let found = wire::LimitView::all(reply.value).into_iter().find(|limit| *limit.name == *name);
+    let Stamped { now, epoch, value } = views(&app).await?;
+    let found = value.into_iter().find(|limit| *limit.name == *name);
     let value =
         found.ok_or_else(|| Error::invalid("limit", name, "no such limit: create it first"))?;
-    Ok(stamped(windlass_core::engine::Stamped { now, epoch, value }))
+    Ok(stamped(Stamped { now, epoch, value }))
 }
 
 /// Create or replace a limit

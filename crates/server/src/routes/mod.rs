@@ -24,13 +24,13 @@ use crate::budget;
 use crate::connections::Restricted;
 use crate::dashboard;
 use crate::names;
-use crate::reply::{Refusal, Reply};
+use crate::reply::Refusal;
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use std::collections::BTreeSet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -53,6 +53,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(jobs::import))
         .routes(routes!(jobs::change))
         .routes(routes!(read::get_one))
+        .routes(routes!(read::why))
         .routes(routes!(jobs::change_one))
         .routes(routes!(parts::get, parts::put))
         .routes(routes!(dead::list))
@@ -157,15 +158,21 @@ async fn count(path: Option<MatchedPath>, request: Request, next: Next) -> Respo
     response
 }
 
-async fn not_here(uri: Uri) -> Reply {
-    let expected = "no such route; the API is under /v1";
-    Err(Refusal::with(StatusCode::NOT_FOUND, Error::invalid("path", uri.path(), expected)))
+async fn not_here(headers: HeaderMap, uri: Uri) -> Response {
+    if dashboard::is_for_a_browser(&headers, &uri) {
+        return dashboard::no_such_page(StatusCode::NOT_FOUND, &uri);
+    }
+    let error = Error::invalid("path", uri.path(), "no such route; the API is under /v1");
+    Refusal::with(StatusCode::NOT_FOUND, error).into_response()
 }
 
-async fn not_allowed(method: Method, uri: Uri) -> Reply {
+async fn not_allowed(headers: HeaderMap, method: Method, uri: Uri) -> Response {
+    if dashboard::is_for_a_browser(&headers, &uri) {
+        return dashboard::no_such_page(StatusCode::METHOD_NOT_ALLOWED, &uri);
+    }
     let expected = format!("{} does not support this method", uri.path());
     let error = Error::invalid("method", method, expected);
-    Err(Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error))
+    Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error).into_response()
 }
 
 /// Parses the job id of a path.

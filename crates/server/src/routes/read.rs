@@ -10,6 +10,7 @@ use crate::reply::{Reply, json, stamped};
 use axum::extract::State;
 use http::StatusCode;
 use windlass_core::{Error, check_name, engine};
+use windlass_services::explain;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -50,6 +51,27 @@ pub(super) async fn get_one(
     let job = reply.value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
     let value = wire::Job::from(job);
     Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value }))
+}
+
+/// Explain why one job is not running
+///
+/// All causes of its state, in the order in which they must end before the job starts.
+#[utoipa::path(
+    get, path = paths::JOB_WHY, tag = tag::JOBS, operation_id = "explain_job",
+    params(("id" = wire::openapi::JobId, Path, description = "The job.")),
+    responses(
+        (status = 200, body = wire::Explanation, description = "The explanation."),
+        (status = 404, description = "There is no such job, or its retention has ended."),
+    ),
+)]
+pub(super) async fn why(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    _: Query<wire::Nothing>,
+) -> Reply {
+    let id = job_id(&id)?;
+    let reply = app.in_time(explain(&app.engine, id), 0).await?;
+    Ok(stamped(reply.map(wire::Explanation::from)))
 }
 
 /// List jobs

@@ -13,6 +13,7 @@ type Row = (&'static str, &'static str, &'static str, &'static str, [u16; 5]);
 
 const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
 const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/checkpoint";
+const WHY: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/why";
 const CHANGE: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/change";
 const JOB_PAGE: &str = "/jobs/0190a000-0000-7000-8000-000000000001";
 const JOB_BUTTON: &str = "/jobs/0190a000-0000-7000-8000-000000000001/cancel";
@@ -28,6 +29,7 @@ const ROWS: &[Row] = &[
     ("POST",   "/v1/jobs/import",             "/v1/jobs/import",       r#"{"jobs": []}"#,                [401, 403, 403, 403, 200]),
     ("POST",   "/v1/jobs/change",             "/v1/jobs/change",       r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
     ("GET",    "/v1/jobs/{id}",               ID,                      "",                               [401, 403, 403, 404, 404]),
+    ("GET",    "/v1/jobs/{id}/why",           WHY,                     "",                               [401, 403, 403, 404, 404]),
     ("POST",   "/v1/jobs/{id}/change",        CHANGE,                  r#"{"change": "cancel"}"#,        [401, 403, 403, 403, 404]),
     ("GET",    "/v1/jobs/{id}/{part}",        PART,                    "",                               [401, 403, 403, 404, 404]),
     ("PUT",    "/v1/jobs/{id}/{part}",        PART,                    "{}",                             [401, 403, 422, 403, 422]),
@@ -85,7 +87,7 @@ const ROWS: &[Row] = &[
     ("POST",   "/queues/{queue}/{change}",    "/queues/mail/resume",   "",                               [401, 403, 403, 403, 303]),
     ("POST",   "/kinds/{kind}/{change}",      "/kinds/mail/resume",    "",                               [401, 403, 403, 403, 303]),
     ("GET",    "/jobs",                       "/jobs",                 "",                               [401, 403, 403, 200, 200]),
-    ("POST",   "/jobs/change",                "/jobs/change",          "change=cancel",                  [401, 403, 403, 403, 422]),
+    ("POST",   "/jobs/change",                "/jobs/change",          "change=cancel",                  [401, 403, 403, 403, 303]),
     ("GET",    "/jobs/{id}",                  JOB_PAGE,                "",                               [401, 403, 403, 404, 404]),
     ("POST",   "/jobs/{id}/{change}",         JOB_BUTTON,              "",                               [401, 403, 403, 403, 404]),
     ("GET",    "/dead",                       "/dead",                 "",                               [401, 403, 403, 200, 200]),

@@ -9,11 +9,11 @@ async fn a_paused_queue_gives_no_jobs_until_it_is_resumed() {
     let site = Site::start().await;
     site.enqueue(NewJob::new("send").queue("a/b")).await;
     let reply = site.post("/queues/a%2Fb/pause", "").await;
-    assert_eq!((reply.status, reply.header("location")), (303, Some("/queues/a%2Fb")));
+    assert_eq!(reply.leads_to(), ("/queues/a%2Fb", "queue-paused"));
     assert!(site.claim("a/b").await.is_none());
     site.get("/queues/a%2Fb").await.says("Resume").says("queue paused");
     let reply = site.post("/queues/a%2Fb/resume", "back=%2Fqueues%3Ffind%3Da").await;
-    assert_eq!(reply.header("location"), Some("/queues?find=a"));
+    assert_eq!(reply.leads_to(), ("/queues?find=a", "queue-resumed"));
     assert!(site.claim("a/b").await.is_some());
 }
 
@@ -34,7 +34,7 @@ async fn a_job_does_what_its_buttons_say() {
     let id = site.enqueue(NewJob::new("k").queue("q").due(Due::After(3_600_000))).await;
     let press = async |change: &str| site.post(&format!("/jobs/{id}/{change}"), "").await;
     let reply = press("promote").await;
-    assert_eq!((reply.status, reply.header("location")), (303, Some(&*format!("/jobs/{id}"))));
+    assert_eq!(reply.leads_to(), (&*format!("/jobs/{id}"), "promoted"));
     assert_eq!(site.state(id).await, Some(State::Available));
     press("pause").await;
     assert_eq!(site.state(id).await, Some(State::Paused));
@@ -50,7 +50,7 @@ async fn a_job_does_what_its_buttons_say() {
     press("cancel").await;
     let discarded =
         site.post(&format!("/jobs/{id}/discard"), &format!("back=%2Fjobs%2F{id}")).await;
-    assert_eq!(discarded.header("location"), Some("/jobs"), "its own page is gone");
+    assert_eq!(discarded.leads_to(), ("/jobs", "discarded"), "its own page is gone");
     assert_eq!(site.state(id).await, None);
     assert_eq!(press("explode").await.status, 404);
 }
@@ -88,7 +88,8 @@ async fn selected_dead_letters_are_replayed_and_the_others_stay() {
         (site.dead("q", "1").await, site.dead("q", "2").await, site.dead("q", "3").await);
     let form = format!("back=%2Fdead&id={one}&id={three}&change=replay");
     let reply = site.post("/jobs/change", &form).await;
-    assert_eq!((reply.status, reply.header("location")), (303, Some("/dead")));
+    assert_eq!(reply.leads_to(), ("/dead", "replayed"));
+    site.get(reply.header("location").unwrap()).await.says("Replayed 2 jobs.");
     assert_eq!(site.state(one).await, Some(State::Available));
     assert_eq!(site.state(two).await, Some(State::Dead));
     assert_eq!(site.state(three).await, Some(State::Available));
@@ -98,7 +99,8 @@ async fn selected_dead_letters_are_replayed_and_the_others_stay() {
     assert_eq!(partly.status, 409);
     partly.says("1 of 2 jobs were changed").says(&one.to_string());
     assert_eq!(site.state(two).await, None);
-    assert_eq!(site.post("/jobs/change", "change=replay").await.status, 422);
+    let nothing = site.post("/jobs/change", "change=replay&back=%2Fdead").await;
+    assert_eq!(nothing.leads_to(), ("/dead", "nothing-selected"));
 }
 
 #[tokio::test]
@@ -109,11 +111,30 @@ async fn a_sensitive_kind_asks_for_its_name_before_it_is_replayed() {
     let id = site.dead("q", "no money").await;
     Kinds::new(site.engine.clone()).put("breaks", &rules).await.unwrap();
     let replay = format!("/jobs/{id}/replay");
-    let requested = site.post(&replay, "").await;
+    let requested = site.post(&replay, "if_state=dead").await;
     assert_eq!(requested.status, 422);
-    requested.says("name=\"confirm\"").says(&format!("action=\"{replay}\""));
+    requested.says("name=\"confirm\"").says("action=\"/jobs/change\"").says("value=\"dead\"");
     assert_eq!(site.post(&replay, "confirm=another").await.status, 422);
     assert_eq!(site.state(id).await, Some(State::Dead));
-    assert_eq!(site.post(&replay, "confirm=breaks").await.status, 303);
+    let form = format!("change=replay&if_state=dead&id={id}&confirm=breaks&back=%2Fjobs%2F{id}");
+    let replayed = site.post("/jobs/change", &form).await;
+    assert_eq!(replayed.leads_to(), (&*format!("/jobs/{id}"), "replayed"));
     assert_eq!(site.state(id).await, Some(State::Available));
+}
+
+#[tokio::test]
+async fn a_running_job_is_not_said_to_be_cancelled_before_its_worker_stops() {
+    let site = Site::start().await;
+    let id = site.enqueue(NewJob::new("k").queue("q")).await;
+    site.claim("q").await.unwrap();
+    let reply = site.post(&format!("/jobs/{id}/cancel"), "").await;
+    assert_eq!(reply.leads_to().1, "stop-requested");
+    site.get(reply.header("location").unwrap()).await.says("Asked the worker to stop 1 job.");
+}
+
+#[tokio::test]
+async fn a_link_cannot_show_a_message_of_its_own() {
+    let site = Site::start().await;
+    site.get("/?notice=pay+here&count=1").await.hides("pay here").hides("role=\"status\">");
+    site.get("/?notice=replayed&count=pay+here").await.hides("pay here");
 }

@@ -2,7 +2,7 @@
 
 use crate::support::Site;
 use windlass_core::engine::*;
-use windlass_core::model::{Due, JobError, NewJob};
+use windlass_core::model::{Due, JobError, KindPatch, Limit, NewJob, QueuePatch};
 
 const EVIL: &str = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>";
 
@@ -104,13 +104,62 @@ async fn rates_count_what_passes_through_the_server() {
 }
 
 #[tokio::test]
+async fn the_rates_of_a_screen_are_of_one_window_and_rows_add_up() {
+    let site = Site::start().await;
+    for (queue, count) in [("a", 20), ("b", 10), ("b", 1)] {
+        let job = serde_json::json!({"kind": "k", "queue": queue});
+        let jobs = serde_json::json!({"jobs": vec![job; count]});
+        assert_eq!(site.json("/v1/jobs/batch", &jobs.to_string()).await.status, 200);
+    }
+    // Rates are divided by the time since the first job, 5 s at least.
+    let page = site.get("/").await;
+    let number = |text: &str| text.split('<').next().unwrap().parse::<f64>().unwrap();
+    let total = number(page.body.split("<span>in</span><b>").nth(1).unwrap());
+    let rows = page.body.split("<tr data-key=\"").skip(1).take(2).map(|row| {
+        let cells: Vec<_> = row.split("<td class=\"num").collect();
+        number(cells[7].split('>').nth(1).unwrap())
+    });
+    let rows: Vec<f64> = rows.collect();
+    assert!(total > 0.0 && (rows.iter().sum::<f64>() - total).abs() < 0.11, "{rows:?} {total}");
+    site.get("/queues/a").await.hides("5 min").hides("through this server");
+}
+
+#[tokio::test]
+async fn the_gates_of_a_kind_have_names_of_their_own() {
+    let site = Site::start().await;
+    for kind in ["by-hand", "broken"] {
+        site.enqueue(NewJob::new(kind).queue("q")).await;
+    }
+    site.configure([Configure::kind("by-hand", KindPatch::permits(Some(0)))]).await;
+    site.get("/queues/q").await.says("no permits").hides("breaker");
+    site.open_breaker("broken").await;
+    site.get("/queues/q").await.says("no permits").says("breaker open");
+    // A paused kind can be resumed although its queue is paused, too.
+    site.post("/kinds/by-hand/pause", "").await;
+    site.post("/queues/q/pause", "").await;
+    site.get("/queues/q").await.says("/kinds/by-hand/resume").says("/kinds/broken/pause");
+}
+
+#[tokio::test]
+async fn an_ended_job_is_not_due() {
+    let site = Site::start().await;
+    let id = site.enqueue(NewJob::new("k").queue("q")).await;
+    let job = site.claim("q").await.unwrap();
+    let error = JobError::new("e", "m");
+    site.settle(&job, Outcome::Retry { error: error.clone(), delay_ms: Some(5_430_000) }).await;
+    site.get(&format!("/jobs/{id}")).await.says("<dt>due</dt>").says("in 90 min");
+    site.engine.change(vec![ChangeItem::new(id, Change::Kill)]).await.unwrap();
+    site.get(&format!("/jobs/{id}")).await.hides("<dt>due</dt>").hides("in 90 min");
+}
+
+#[tokio::test]
 async fn one_job_is_shown_with_its_history_its_log_and_why_it_waits() {
     let site = Site::start().await;
     let payload = br#"{"to":"ada","n":1.10}"#.as_slice();
     let id = site.enqueue(NewJob::new("send").queue("mail").payload(payload).tag("vip")).await;
     site.get(&format!("/jobs/{id}"))
         .await
-        .says("It is ready, and no worker is online.")
+        .says("No worker with an open session serves queue mail.")
         .says("vip");
     let job = site.claim("mail").await.unwrap();
     let update =
@@ -121,8 +170,39 @@ async fn one_job_is_shown_with_its_history_its_log_and_why_it_waits() {
     let error = JobError::new("smtp_451", "try later");
     site.settle(&job, Outcome::Retry { error, delay_ms: None }).await;
     let page = site.get(&format!("/jobs/{id}")).await;
-    page.says("It failed, and waits for its next attempt.").says("smtp_451").says("tester");
+    page.says("The job failed, and its next attempt is not due yet.")
+        .says("smtp_451")
+        .says("tester");
     page.says("Run now").says("1 of 5");
+}
+
+#[tokio::test]
+async fn a_job_page_says_why_it_is_not_running_with_links_to_what_blocks_it() {
+    let site = Site::start().await;
+    let keyed = || NewJob::new("k").queue("q/1").key("account-7");
+    let (holder, id) = (site.enqueue(keyed()).await, site.enqueue(keyed()).await);
+    let page = site.get(&format!("/jobs/{id}")).await;
+    page.says("<h2>Why</h2>").says(&format!("Job {holder}, which is available, holds"));
+    page.says(&format!(r#"<a href="/jobs/{holder}">"#));
+    site.configure([
+        Configure::limit("api", Limit::max_running(1)),
+        Configure::queue("q/1", QueuePatch::limits(["api"])),
+    ])
+    .await;
+    let job = site.claim("q/1").await.unwrap();
+    site.get(&format!("/jobs/{holder}")).await.says("runs the job.").says("ends <time");
+    let limited = site.enqueue(NewJob::new("k").queue("q/1")).await;
+    let page = site.get(&format!("/jobs/{limited}")).await;
+    page.says("1 of 1 job runs under limit api.").says(r#"<a href="/v1/limits/api">"#);
+    site.open_breaker("k").await;
+    site.post("/queues/q%2F1/pause", "").await;
+    let page = site.get(&format!("/jobs/{limited}")).await;
+    page.says("Queue q/1 is paused.").says(r#"<a href="/queues/q%2F1">"#);
+    page.says("The circuit breaker of kind k is open");
+    site.settle(&job, Outcome::DONE).await;
+    let page = site.get(&format!("/jobs/{holder}")).await;
+    page.says("A handler completed the job.").hides("<h2>Why</h2>");
+    site.get("/jobs/019a8b2c-7d4e-7f01-8a23-456789abcdef").await.says("No such job");
 }
 
 #[tokio::test]
@@ -171,6 +251,19 @@ async fn missing_pages_show_a_way_out() {
     {
         assert_eq!(site.get(path).await.status, 404, "{path}");
     }
+    let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let nowhere = site.get_with("/nope", &[browser]).await;
+    assert_eq!(
+        (nowhere.status, nowhere.header("content-type")),
+        (404, Some("text/html; charset=utf-8"))
+    );
+    nowhere.says("No such page").says("href=\"/\"");
+    assert!(nowhere.header("content-security-policy").is_some());
+    assert_eq!(site.get_with("/logout", &[browser]).await.status, 405);
+    for (path, accept) in [("/nope", "*/*"), ("/v1/nope", browser.1)] {
+        let program = site.get_with(path, &[("accept", accept)]).await;
+        assert_eq!(program.header("content-type"), Some("application/problem+json"), "{path}");
+    }
     let json = site.get("/v1/jobs/0199b2c8-0000-7000-8000-000000000000").await;
     assert_eq!(json.header("content-type"), Some("application/problem+json"));
 }
@@ -187,6 +280,11 @@ async fn the_search_leads_to_a_job_a_queue_or_a_kind() {
     assert_eq!(to(&id.to_string()).await, format!("/jobs/{id}"));
     assert_eq!(to("mail%2Fout").await, "/queues/mail%2Fout");
     assert_eq!(to("send").await, "/jobs?kind=send");
-    assert_eq!(to("mail").await, "/queues?find=mail");
+    assert_eq!(to("MAIL").await, "/queues/mail%2Fout", "the only match");
+    assert_eq!(to(&id.to_string()[..35]).await, format!("/jobs/{id}"));
+    site.enqueue(NewJob::new("sender").queue("mail/in")).await;
+    assert_eq!(to("send").await, "/jobs?kind=send", "a whole name");
+    site.get("/jobs?find=mail").await.says("mail/in").says("mail/out").hides("sender");
+    site.get(&format!("/jobs?find={}", &id.to_string()[..8])).await.says(&id.to_string());
     site.get("/queues/mail%2Fout").await.says("send");
 }

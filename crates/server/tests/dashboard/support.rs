@@ -1,14 +1,17 @@
 //! A server with direct access to its engine, and a client that sends the headers of a browser.
 
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use windlass_core::JobId;
 use windlass_core::engine::*;
-use windlass_core::model::{JobError, NewJob, State};
+use windlass_core::model::{JobError, KindPatch, NewJob, State};
+use windlass_core::policy::Breaker;
 use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server, ServerHandle};
+use windlass_services::{Grants, Keys, NewKey};
 
 /// Timeout for all tests; reached only if a test hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -34,6 +37,15 @@ impl Reply {
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// The page that an action leads to, and the name of the notice there.
+    #[track_caller]
+    pub(crate) fn leads_to(&self) -> (&str, &str) {
+        assert_eq!(self.status, 303, "{self:?}");
+        let location = self.header("location").expect("a location");
+        let (page, notice) = location.split_once("notice=").expect("a notice");
+        (page.trim_end_matches(['?', '&']), notice.split('&').next().unwrap_or_default())
+    }
+
     /// Asserts that a page contains this text.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Self {
@@ -51,15 +63,38 @@ impl Reply {
 impl Site {
     /// Starts a server without services, so that nothing changes on its own.
     pub(crate) async fn start() -> Self {
+        Self::over(Arc::new(MemoryEngine::new())).await
+    }
+
+    /// Starts a server over a store with a key, and returns a key for each of these permissions.
+    pub(crate) async fn locked<const N: usize>(permissions: [&str; N]) -> (Self, [String; N]) {
+        let engine = Arc::new(MemoryEngine::new());
+        let (keys, mut secrets) = (Keys::new(engine.clone()), Vec::new());
+        for (index, may) in permissions.into_iter().enumerate() {
+            let grants: Grants = may.parse().expect("permissions");
+            let (_, secret) = keys
+                .create(NewKey::new(format!("key-{index}"), grants))
+                .await
+                .expect("the key is created");
+            secrets.push(secret.expect("a secret").expose().to_owned());
+        }
+        (Self::over(engine).await, secrets.try_into().expect("one key for each"))
+    }
+
+    async fn over(engine: Arc<MemoryEngine>) -> Self {
         let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
         let server = Server::bind(options).await.expect("bind");
-        let engine = Arc::new(MemoryEngine::new());
         let server = server.serve(engine.clone()).expect("serve");
         Self { server, engine, claims: 0.into() }
     }
 
     pub(crate) fn host(&self) -> String {
         self.server.address().to_string()
+    }
+
+    /// The URL of a page.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host())
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -124,11 +159,38 @@ impl Site {
 
     /// Claims one job of a queue, if one is ready.
     pub(crate) async fn claim(&self, queue: &str) -> Option<ClaimedJob> {
+        self.claim_of(queue, None).await
+    }
+
+    /// Claims one job of a queue and a kind, if one is ready.
+    pub(crate) async fn claim_kind(&self, queue: &str, kind: &str) -> Option<ClaimedJob> {
+        self.claim_of(queue, Some(KindWant { kind: kind.into(), limit: 1 })).await
+    }
+
+    async fn claim_of(&self, queue: &str, kind: Option<KindWant>) -> Option<ClaimedJob> {
         let number = self.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let claim_id = ClaimId::new(format!("test-{number}"));
         let by = Claimant::Alone { claim_id, worker: "tester".to_owned(), lease_ms: 60_000 };
-        let reply = self.engine.claim(Claim::new(by, queue.to_owned(), 1)).await.expect("claim");
+        let mut claim = Claim::new(by, queue.to_owned(), 1);
+        claim.kinds = kind.map(|kind| vec![kind]);
+        let reply = self.engine.claim(claim).await.expect("claim");
         reply.value.jobs.into_iter().next()
+    }
+
+    pub(crate) async fn configure(&self, changes: impl IntoIterator<Item = Configure>) {
+        let reply = self.engine.configure(changes.into_iter().collect()).await.expect("configure");
+        reply.value.into_iter().collect::<Result<Vec<_>, _>>().expect("configured");
+    }
+
+    /// Opens the circuit breaker of a kind, as its service does.
+    pub(crate) async fn open_breaker(&self, kind: &str) {
+        let now = self.engine.health().await.expect("health").now;
+        let breaker = Breaker::Open { since: now, next_probe_at: now.plus(60_000) };
+        let value = json!({"breaker": breaker, "upto": 0, "gated": true}).to_string().into();
+        let put = RecordOp::Put { key: format!("brk/{kind}"), value, expect: Expect::Any };
+        let reply = self.engine.records(vec![put]).await.expect("records");
+        reply.value.into_iter().collect::<Result<Vec<_>, _>>().expect("stored");
+        self.configure([Configure::kind(kind, KindPatch::permits(Some(0)))]).await;
     }
 
     pub(crate) async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
@@ -139,7 +201,12 @@ impl Site {
 
     /// A dead job.
     pub(crate) async fn dead(&self, queue: &str, message: &str) -> JobId {
-        let id = self.enqueue(NewJob::new("breaks").queue(queue)).await;
+        self.dead_of(queue, "breaks", message).await
+    }
+
+    /// A dead job of a kind.
+    pub(crate) async fn dead_of(&self, queue: &str, kind: &str, message: &str) -> JobId {
+        let id = self.enqueue(NewJob::new(kind).queue(queue)).await;
         let job = self.claim(queue).await.expect("the job just enqueued");
         self.settle(&job, Outcome::Fail { error: JobError::new("broken", message) }).await;
         id

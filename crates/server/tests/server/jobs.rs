@@ -1,6 +1,6 @@
 //! The lifecycle of a job over HTTP, and the status of each reply.
 
-use crate::support::{get, json_request, post, send, start};
+use crate::support::{assert_problem, call, get, json_request, post, send, start};
 use serde_json::json;
 
 #[tokio::test]
@@ -35,6 +35,40 @@ async fn a_job_goes_in_is_claimed_settled_and_shown() {
     assert_eq!((&shown.body["state"], &shown.body["result"]), (&json!("completed"), &json!([1])));
     let page = get(&server, "/v1/jobs?queue=mail&state=completed").await;
     assert_eq!(page.body["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_is_explained_and_the_answer_follows_its_state() {
+    let server = start().await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    let path = format!("/v1/jobs/{}/why", created.body["id"].as_str().unwrap());
+    let pause = async |paused: bool| {
+        let changed = call(&server, "PATCH", "/v1/queues/q", json!({"paused": paused})).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    };
+    pause(true).await;
+    let why = get(&server, &path).await;
+    assert_eq!((why.status, &why.body["state"]), (200, &json!("available")), "{why:?}");
+    let causes = why.body["causes"].as_array().unwrap();
+    let codes: Vec<&str> = causes.iter().map(|cause| cause["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["queue_paused", "no_worker", "in_line"]);
+    assert_eq!(causes[0]["message"], "Queue q is paused.");
+    assert_eq!(causes[0]["way_out"], "Resume it: windlass queues resume q");
+    assert_eq!((&causes[2]["ahead"], causes[2].get("at_least")), (&json!(0), None));
+    pause(false).await;
+    let claim = json!({"queues": ["q"], "worker": "w1", "lease_ms": 30_000});
+    assert_eq!(post(&server, "/v1/claim", claim).await.status, 200);
+    let why = get(&server, &path).await;
+    let cause = &why.body["causes"][0];
+    assert_eq!((&cause["code"], &cause["worker"]), (&json!("running"), &json!("w1")), "{why:?}");
+    assert!(cause["until"].as_i64() > cause["since"].as_i64());
+
+    let missing = get(&server, "/v1/jobs/019a8b2c-7d4e-7f01-8a23-456789abcdef/why").await;
+    assert_eq!((missing.status, &missing.body["code"]), (404, &json!("not_found")));
+    let bad = get(&server, "/v1/jobs/nonsense/why").await;
+    assert_problem(&bad, 422, "id");
+    let unknown = get(&server, &format!("{path}?verbose=1")).await;
+    assert_problem(&unknown, 422, "verbose");
 }
 
 #[tokio::test]

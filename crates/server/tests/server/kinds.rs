@@ -93,6 +93,32 @@ async fn follow_ups_schedules_and_edits_are_held_to_the_same_rules() {
 }
 
 #[tokio::test]
+async fn a_payload_that_is_edited_under_a_lease_is_held_to_the_rules_of_its_kind() {
+    let server = start_with(options().services(None)).await;
+    register(&server, "email", json!({"schema": email()})).await;
+    let (id, lease) = claimed(&server, json!({"kind": "email", "payload": {"to": "a"}})).await;
+    let item = |outcome: Option<&str>, payload: Value| {
+        let parts = json!({"payload": payload});
+        let mut item = json!({"id": id, "lease": lease, "parts": parts});
+        if let Some(outcome) = outcome {
+            item["outcome"] = outcome.into();
+        }
+        json!({"items": [item]})
+    };
+    for payload in [json!({"json": {"to": 7}}), Value::Null] {
+        for (path, outcome) in [("/v1/update", None), ("/v1/settle", Some("release"))] {
+            let refused = post(&server, path, item(outcome, payload.clone())).await;
+            assert_eq!(refused.body["items"][0]["ok"], false, "{path}, {payload}: {refused:?}");
+        }
+    }
+    let valid = json!({"json": {"to": "b"}});
+    let updated = post(&server, "/v1/update", item(None, valid.clone())).await;
+    assert_eq!(updated.body["items"][0]["ok"], true, "the lease was kept: {updated:?}");
+    let settled = post(&server, "/v1/settle", item(Some("release"), valid)).await;
+    assert_eq!(settled.body["items"][0]["ok"], true, "{settled:?}");
+}
+
+#[tokio::test]
 async fn a_job_takes_from_its_kind_what_it_does_not_say_itself() {
     let server = start().await;
     register(&server, "email", json!({"max_attempts": 9, "timeout_ms": 7000})).await;

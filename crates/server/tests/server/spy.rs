@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use windlass_core::JobId;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_memory::MemoryEngine;
@@ -61,6 +62,8 @@ impl Admin for Spy {
     forward! {
         get(request: Get) -> Vec<Option<Job>>;
         list(request: List) -> Page<Job>;
+        limits() -> Vec<LimitStats>;
+        why(id: JobId) -> Explanation;
         sessions() -> Vec<SessionInfo>;
         change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
         import(request: Import) -> Vec<Item<Enqueued>>;

@@ -219,7 +219,7 @@ impl Jobs for Outcomes {
 }
 
 impl Admin for Outcomes {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Outcomes {

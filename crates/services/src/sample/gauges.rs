@@ -229,10 +229,9 @@ mod tests {
     fn by_priority(kind: &str, priorities: &[(i32, u64)], others: u64) -> LaneStats {
         let mut lane = LaneStats::empty("mail".into(), kind.into());
         lane.available = others + priorities.iter().map(|(_, available)| available).sum::<u64>();
-        let reported = |&(priority, available): &(i32, u64)| PriorityStats {
-            priority,
-            available,
-            head_ready_at: Timestamp::from_millis(1_000 * available as i64),
+        let reported = |&(priority, available): &(i32, u64)| {
+            let head_ready_at = Timestamp::from_millis(1_000 * available as i64);
+            PriorityStats::new(priority, available, head_ready_at)
         };
         lane.priorities = priorities.iter().map(reported).collect();
         lane

@@ -3,6 +3,7 @@
 mod clock;
 mod dead_bytes;
 mod durable;
+mod explaining;
 mod host;
 mod keys;
 mod leadership;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use windlass::JobId;
 use windlass::engine::*;
 use windlass::model::Job;
 
@@ -95,6 +96,14 @@ impl Admin for Store {
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
         self.serve(|inner| inner.stats(request))
+    }
+
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        self.serve(|inner| inner.limits())
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        self.serve(move |inner| inner.why(id))
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {

@@ -230,14 +230,9 @@ mod tests {
     #[test]
     fn shapes_are_described_as_core_writes_them() {
         let at = windlass_core::Timestamp::EPOCH;
-        assert_described::<Attempt>(&model::Attempt {
-            number: 1,
-            worker: "w".into(),
-            started_at: at,
-            ended_at: at,
-            end: model::AttemptEnd::Fail,
-            error: Some(model::JobError::new("c", "m")),
-        });
+        let mut attempt = model::Attempt::new(1, "w".into(), at, at, model::AttemptEnd::Fail);
+        attempt.error = Some(model::JobError::new("c", "m"));
+        assert_described::<Attempt>(&attempt);
         let session = windlass_core::engine::SessionId::new("s");
         let mut running = model::Running::new(session, "w".into(), 1, at);
         running.host = Some("h".into());

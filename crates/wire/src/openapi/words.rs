@@ -51,6 +51,7 @@ words! {
         OnConflict: ["existing", "replace", "debounce", "throttle", "reject"];
     "Why claims skip a lane."
         Gate: ["queue_paused", "kind_paused", "no_permits", "other"];
+    "Type of a cause of a job's state. More may be added." CauseCode: engine::CauseCode::ALL;
     "Scope of atomic batches." Atomicity: ["queue", "store"];
     "Failures that an acknowledged job survives."
         Durability: ["volatile", "relaxed", "process", "host", "replica"];

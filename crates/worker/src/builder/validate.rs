@@ -3,8 +3,11 @@
 use super::Builder;
 use crate::blocking::Pool;
 use crate::error::BuildError;
+use crate::floors::Share;
 use crate::middleware::Stack;
-use crate::options::{BATCH_LINGER_MAX, BLOCKING_THREADS_MAX, CONCURRENCY_MAX, TIME_MAX};
+use crate::options::{
+    BATCH_LINGER_MAX, BLOCKING_THREADS_MAX, CONCURRENCY_MAX, FLOORS_MAX, TIME_MAX,
+};
 use crate::shared::{Inbox, Order, Served, Shared};
 use crate::stats::Counts;
 use crate::worker::Worker;
@@ -13,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::OpenSession;
 use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
-use windlass_core::model::{DEFAULT_QUEUE, Name, PartName, PartSet};
+use windlass_core::model::{DEFAULT_QUEUE, Limit, Name, PartName, PartSet, Rule};
 use windlass_core::{check_name, check_text};
 use windlass_services::Outcomes;
 
@@ -144,6 +147,11 @@ impl Builder {
             let route = self.routes.iter_mut().find(|route| *route.kind == **name);
             route.ok_or_else(|| unknown("kind_limit", name))?.limit = Some(*limit);
         }
+        for (name, rate) in &self.kind_rates {
+            Limit::new(Rule::rate(*rate)).check()?;
+            let route = self.routes.iter_mut().find(|route| *route.kind == **name);
+            route.ok_or_else(|| unknown("kind_rate", name))?.rate = Some(*rate);
+        }
         for (name, time) in &self.kind_timeouts {
             time_within("kind_timeout", *time, MILLISECOND)?;
             let route = self.routes.iter_mut().find(|route| *route.kind == **name);
@@ -190,6 +198,14 @@ impl Builder {
         within("concurrency", options.concurrency.into(), 1..=CONCURRENCY_MAX.into())?;
         let threads = u64::from(options.blocking_threads);
         within("blocking_threads", threads, 1..=BLOCKING_THREADS_MAX.into())?;
+        within("floors", options.floors.len() as u64, 0..=FLOORS_MAX as u64)?;
+        for (at, floor) in options.floors.iter().enumerate() {
+            within("floor", floor.percent.into(), FLOOR_PERCENT)?;
+            let same = |other: &Share| other.from_priority == floor.from_priority;
+            if options.floors[..at].iter().any(same) {
+                return Err(option("floor", floor.from_priority, "give each priority one share"));
+            }
+        }
         check_text("name", &options.name, windlass_core::limits::NAME_BYTES_MAX)?;
         time_within("timeout", options.timeout, MILLISECOND)?;
         time_within("grace", options.grace, Duration::ZERO)?;
@@ -214,6 +230,8 @@ impl Builder {
 
 /// The largest weight of a queue.
 const WEIGHT_MAX: u64 = 1_000;
+/// The share of a floor, in percent. With 100, more urgent jobs would starve.
+const FLOOR_PERCENT: RangeInclusive<u64> = 1..=99;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn option(option: &'static str, value: impl std::fmt::Display, expected: &str) -> BuildError {

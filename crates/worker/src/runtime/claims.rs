@@ -125,6 +125,9 @@ impl Runtime {
         if self.claims.open.len() >= claims_max || !wanted || self.is_occupied() {
             return None;
         }
+        if self.settles.any_hold() || self.news.any_hold() {
+            return None;
+        }
         let session = self.session.id()?;
         // The buffer limit: running jobs and results that wait for the store, together.
         let held_max = self.shared.options.concurrency * (1 + BUFFERED_PER_SLOT);
@@ -137,6 +140,9 @@ impl Runtime {
         let mut claim = Claim::new(by, "", wants.limit).parts(self.shared.options.parts);
         claim.queues = wants.queues;
         claim.kinds = Some(wants.kinds);
+        if let Some((from_priority, jobs)) = self.floors.next(wants.limit) {
+            claim = from_floor(claim, from_priority, jobs);
+        }
         self.room.promise(&claim);
         let open = OpenClaim { no, claim, under_way: false, given_up: false, is_last_word: false };
         self.claims.open.push(open);
@@ -154,6 +160,11 @@ impl Runtime {
         let open = &mut self.claims.open[at];
         open.under_way = false;
         if let Err(error) = &answer
+            && error.field() == Some("from_priority")
+        {
+            return self.floor_refused(at, error);
+        }
+        if let Err(error) = &answer
             && !open.given_up
             && !matches!(error, Error::SessionLost { .. })
         {
@@ -165,9 +176,15 @@ impl Runtime {
         match answer {
             Ok(claimed) => {
                 self.answered();
-                self.judge_claim(claimed.jobs.len(), open.claim.limit as usize);
-                self.claims.found_nothing = claimed.jobs.is_empty() && open.is_last_word;
-                self.start(claimed.jobs);
+                let (got, requested) = (claimed.jobs.len(), open.claim.limit as usize);
+                match open.claim.from_priority {
+                    Some(from_priority) => self.judge_floor(from_priority, got, requested),
+                    None => {
+                        self.judge_claim(got, requested);
+                        self.claims.found_nothing = got == 0 && open.is_last_word;
+                    }
+                }
+                self.start(claimed.jobs, open.claim.from_priority);
             }
             Err(Error::SessionLost { .. }) => {
                 self.answered();
@@ -175,6 +192,24 @@ impl Runtime {
             }
             Err(error) => self.unanswered(&error),
         }
+    }
+
+    /// Drops a claim from a priority on that the store refuses, and all floors: such claims would be refused again.
+    fn floor_refused(&mut self, at: usize, error: &Error) {
+        let open = self.claims.open.swap_remove(at);
+        self.room.take_back(&open.claim);
+        self.answered();
+        tracing::error!(%error, "the worker goes on without floors");
+        self.floors.clear();
+        self.claims.try_now();
+    }
+
+    /// Goes on with jobs of all priorities, whether the claim found any or not.
+    fn judge_floor(&mut self, from_priority: i32, got: usize, requested: usize) {
+        if got < requested {
+            self.floors.fell_short(from_priority, Instant::now());
+        }
+        self.claims.try_now();
     }
 
     /// Decides whether to claim again: a full claim makes more jobs likely, a short one suggests that there
@@ -233,4 +268,12 @@ impl Runtime {
             Err(error) => self.unanswered(&error),
         }
     }
+}
+
+/// A claim of fewer jobs, from a priority on.
+fn from_floor(mut claim: Claim, from_priority: i32, jobs: u32) -> Claim {
+    claim.limit = jobs;
+    claim.queues.iter_mut().for_each(|want| want.limit = want.limit.min(jobs));
+    claim.kinds.iter_mut().flatten().for_each(|want| want.limit = want.limit.min(jobs));
+    claim.from_priority(from_priority)
 }

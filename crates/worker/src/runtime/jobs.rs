@@ -19,8 +19,8 @@ pub(super) struct Suspect {
 }
 
 impl Runtime {
-    /// Starts the jobs returned by a claim.
-    pub(super) fn start(&mut self, jobs: Vec<ClaimedJob>) {
+    /// Starts the jobs returned by a claim, which may have been from a priority on.
+    pub(super) fn start(&mut self, jobs: Vec<ClaimedJob>, claimed_from: Option<i32>) {
         let now = Instant::now();
         let mut got = vec![0; self.shared.queues.len()];
         self.shared.counts.claimed.fetch_add(jobs.len() as u64, Ordering::Relaxed);
@@ -37,6 +37,7 @@ impl Runtime {
                 continue;
             }
             got[queue] += 1;
+            self.floors.start(running.header.priority, claimed_from, now);
             if running.header.counters.is_suspect() {
                 self.hold_suspect(running);
             } else {

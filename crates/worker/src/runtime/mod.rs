@@ -11,6 +11,7 @@ mod news;
 mod session;
 mod settles;
 
+use crate::floors::Floors;
 use crate::meters::Meters;
 use crate::outage::Outage;
 use crate::room::Room;
@@ -40,6 +41,7 @@ pub(crate) struct Runtime {
     meters: Meters,
     room: Room,
     turns: Turns,
+    floors: Floors,
     outage: Outage,
     phase: Phase,
     /// Whether the worker drains when it is idle.
@@ -78,6 +80,7 @@ impl Runtime {
             batches: Batches::new(&shared),
             room: Room::new(&shared),
             turns: Turns::new(shared.queues.len(), weights),
+            floors: Floors::new(&shared.options.floors),
             outage: Outage::default(),
             phase: Phase::Working,
             until_idle: false,
@@ -162,13 +165,14 @@ impl Runtime {
     fn alarm_at(&self) -> Instant {
         let times = match self.outage.ask_at() {
             // No call to the store is made before this time, even if one is due.
-            Some(at) => [Some(at), self.help_at, self.phase.alarm_at(), None, None],
+            Some(at) => [Some(at), self.help_at, self.phase.alarm_at(), None, None, None],
             None => [
                 self.help_at,
                 self.session.alarm_at(),
                 self.news.alarm_at(),
                 self.claims.alarm_at(),
                 self.phase.alarm_at(),
+                self.room.opens_at(),
             ],
         };
         let next = times.into_iter().flatten().min();

@@ -3,7 +3,7 @@
 
 use super::Runtime;
 use super::calls::Reply;
-use super::settles::Report;
+use super::settles::{Report, holds};
 use crate::options::NEWS_EVERY;
 use crate::outage::is_transient;
 use crate::running::Running;
@@ -32,6 +32,11 @@ pub(super) struct News {
 impl News {
     pub(super) const fn deferred(&self) -> usize {
         self.deferred.len()
+    }
+
+    /// Whether a report that stops starts is held back.
+    pub(super) fn any_hold(&self) -> bool {
+        holds(&self.deferred) > 0
     }
 
     pub(super) fn alarm_at(&self) -> Option<Instant> {

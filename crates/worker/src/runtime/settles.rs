@@ -31,6 +31,8 @@ pub(super) struct Report {
 pub(super) struct Settles {
     waiting: VecDeque<Report>,
     under_way: usize,
+    /// Number of reports under way that stop starts.
+    holds_under_way: usize,
     calls: usize,
     batch_max: usize,
     /// Whether settle calls may include a claim; not while the store refuses whole calls.
@@ -39,8 +41,14 @@ pub(super) struct Settles {
 
 impl Default for Settles {
     fn default() -> Self {
-        let waiting = VecDeque::new();
-        Self { waiting, under_way: 0, calls: 0, batch_max: SETTLE_BATCH_MAX, carry_claims: true }
+        Self {
+            waiting: VecDeque::new(),
+            under_way: 0,
+            holds_under_way: 0,
+            calls: 0,
+            batch_max: SETTLE_BATCH_MAX,
+            carry_claims: true,
+        }
     }
 }
 
@@ -48,6 +56,11 @@ impl Settles {
     /// Number of reports that the store has not acknowledged.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.under_way
+    }
+
+    /// Whether a report that stops starts has not been acknowledged: a claim could start jobs that it stops.
+    pub(super) fn any_hold(&self) -> bool {
+        self.holds_under_way > 0 || holds(&self.waiting) > 0
     }
 }
 
@@ -93,6 +106,7 @@ impl Runtime {
                     settle.claim = claim.map(|(_, claim)| claim);
                     self.settles.calls += 1;
                     self.settles.under_way += reports.len();
+                    self.settles.holds_under_way += holds(&reports);
                     let reply = move |answer| Reply::Settled { reports, claim_no, answer };
                     self.call("settle", move |engine| engine.settle(settle), reply);
                 }
@@ -108,6 +122,7 @@ impl Runtime {
     ) {
         self.settles.calls -= 1;
         self.settles.under_way -= reports.len();
+        self.settles.holds_under_way -= holds(&reports);
         match answer {
             Ok(reply) => {
                 self.answered();
@@ -189,6 +204,11 @@ impl Runtime {
         debug_assert!(!matches!(self.phase, Phase::Working), "a working worker is never done");
         self.settles.waiting() == 0 && self.news.deferred() == 0 && !self.claims.any_open()
     }
+}
+
+/// Number of reports that stop starts.
+pub(super) fn holds<'a>(reports: impl IntoIterator<Item = &'a Report>) -> usize {
+    reports.into_iter().filter(|report| report.item.hold.is_some()).count()
 }
 
 fn no_answer() -> Error {

@@ -6,13 +6,14 @@ use super::{Behaviour, Conflicts};
 use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
+use windlass_core::limits::{CLAIM_BATCH_MAX, LEASE_MIN_MS};
 use windlass_core::model::{Job, Order, State};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::sync::lock;
 use windlass_core::time::Clock;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{Entry, Filling};
-use windlass_workset::{Act, Context, Loaded, Run, Store as _, Wants, WorkingSet, rounds};
+use windlass_workset::{Act, Context, Held, Loaded, Run, Store as _, Wants, WorkingSet, rounds};
 
 /// Attempts of a verb. Each conflict means that another writer committed or that the schedule refused the commit.
 const TRIES_MAX: u32 = 10_000;
@@ -250,6 +251,26 @@ impl Admin for VersionedEngine {
         })
     }
 
+    fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
+        self.query(|_| Ok(Vec::new()))
+    }
+
+    fn why(&self, id: JobId) -> Answer<'_, Explanation> {
+        Box::pin(async move {
+            let found = self.get(Get::new([id])).await?.value.into_iter().flatten().next();
+            let header = found.ok_or(Error::NotFound { id })?.header;
+            let claim_id = ClaimId::random(&*self.random);
+            let by = Claimant::Alone { claim_id, worker: "why".into(), lease_ms: LEASE_MIN_MS };
+            let claim =
+                Claim::new(by, header.queue, CLAIM_BATCH_MAX).kind(header.kind, CLAIM_BATCH_MAX);
+            let mut wants = Wants { heads: Some(claim), ..Wants::default() };
+            wants.peek.insert(id);
+            let sessions = self.sessions().await?.value.into_iter();
+            wants.sessions = sessions.map(|session| (session.id, Held::Claim(u64::MAX))).collect();
+            self.perform(wants, move |run, now| run.why(id, now)).await
+        })
+    }
+
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
         self.query(move |tables| {
             let mut sessions = self.with_gates(tables, |run| run.sessions());
@@ -314,7 +335,7 @@ impl Maintain for VersionedEngine {
             report.jobs = tables.jobs.len() as u64;
             let is_open = |id: &SessionId| tables.sessions.contains_key(id);
             let findings = tables.jobs.values().flat_map(|entry| entry.contradictions(&is_open));
-            report.findings = findings.map(|what| Finding { what, repaired: false }).collect();
+            report.findings = findings.map(|what| Finding::new(what, false)).collect();
             let live = |id: &JobId| {
                 tables.jobs.get(id).is_some_and(|entry| !entry.job.state.is_terminal())
             };
@@ -322,7 +343,7 @@ impl Maintain for VersionedEngine {
                 if !live(&hold.holder) {
                     let what =
                         format!("unique key {slot:?} is held by {}, which has ended", hold.holder);
-                    report.findings.push(Finding { what, repaired: false });
+                    report.findings.push(Finding::new(what, false));
                 }
             }
             Ok(report)
@@ -352,7 +373,7 @@ fn count(entry: &Entry, lanes: &mut Vec<LaneStats>, is_strict: impl Fn(&str) -> 
         let (priority, head_ready_at) = (header.priority, entry.ready_at);
         let known = lane.priorities.binary_search_by_key(&priority, |stats| stats.priority);
         let at = known.unwrap_or_else(|at| {
-            lane.priorities.insert(at, PriorityStats { priority, available: 0, head_ready_at });
+            lane.priorities.insert(at, PriorityStats::new(priority, 0, head_ready_at));
             at
         });
         lane.priorities[at].available += 1;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// If no job arrives for this long although some are missing, the store has lost them.
-const DRY: Duration = Duration::from_secs(10);
+pub(super) const DRY: Duration = Duration::from_secs(10);
 
 /// Unmeasured batches per fetcher: a new connection first has to plan its statements, those for contention only
 /// once it has occurred.

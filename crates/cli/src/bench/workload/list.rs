@@ -26,6 +26,14 @@ pub(crate) enum Workload {
     W3lanes0,
     /// Drain waiting jobs of a queue that has 9,900 idle lanes.
     W3lanes,
+    /// Drain waiting jobs under a limit over all jobs that is never reached.
+    W3limit,
+    /// Drain waiting jobs of 1,000 groups under a limit by group that is never reached.
+    W3groups,
+    /// Drain waiting jobs of many groups with one slot each.
+    W5group0,
+    /// The same beside a group that is 1,000 times deeper.
+    W5group,
     /// Drain waiting jobs with 64 claims at a time.
     C64,
     /// The same with 256 claims at a time.
@@ -79,7 +87,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All workloads, in the order in which they run.
-    pub(crate) const ALL: [Self; 32] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -88,6 +96,10 @@ impl Workload {
         Self::W3,
         Self::W3lanes0,
         Self::W3lanes,
+        Self::W3limit,
+        Self::W3groups,
+        Self::W5group0,
+        Self::W5group,
         Self::C64,
         Self::C256,
         Self::C64apart,
@@ -125,6 +137,10 @@ impl Workload {
             Self::W3 => "W3",
             Self::W3lanes0 => "W3lanes0",
             Self::W3lanes => "W3lanes",
+            Self::W3limit => "W3limit",
+            Self::W3groups => "W3groups",
+            Self::W5group0 => "W5group0",
+            Self::W5group => "W5group",
             Self::C64 => "C64",
             Self::C256 => "C256",
             Self::C64apart => "C64apart",
@@ -163,6 +179,10 @@ impl Workload {
             Self::W3 => "drain, in batches",
             Self::W3lanes0 => "drain beside 10 idle lanes",
             Self::W3lanes => "drain beside 9,900 idle lanes",
+            Self::W3limit => "drain under a limit",
+            Self::W3groups => "drain under a limit by group",
+            Self::W5group0 => "wait of 10,000 groups with one slot each",
+            Self::W5group => "… beside one 1,000 × deeper",
             Self::C64 => "drain, 64 claims at a time",
             Self::C256 => "drain, 256 claims at a time",
             Self::C64apart => "drain, 64 engines",
@@ -217,7 +237,9 @@ impl Workload {
             | Self::C64apart
             | Self::C256apart
             | Self::C64own
-            | Self::C256own => Some(Self::W3),
+            | Self::C256own
+            | Self::W3limit
+            | Self::W3groups => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
             Self::W5lanes => Some(Self::W5lanes0),
             _ => self.beside(),
@@ -229,6 +251,7 @@ impl Workload {
         match self {
             Self::W5deep => Some(Self::W5deep0),
             Self::W3lanes => Some(Self::W3lanes0),
+            Self::W5group => Some(Self::W5group0),
             Self::W7snapshot | Self::W7reader | Self::W7writer | Self::W7dump => Some(Self::W6),
             _ => None,
         }
@@ -255,6 +278,9 @@ impl Workload {
         match self {
             Self::W5deep | Self::W5deep0 => "w5deep",
             Self::W3lanes | Self::W3lanes0 => "w3lanes",
+            Self::W3limit => "w3limit",
+            Self::W3groups => "w3groups",
+            Self::W5group0 | Self::W5group => "w5group",
             Self::Soak => "soak",
             _ => "",
         }

@@ -6,6 +6,7 @@ mod dump;
 mod enqueue;
 mod hold;
 mod lanes;
+mod limited;
 mod list;
 mod live;
 mod load;
@@ -54,6 +55,7 @@ impl Calls {
 }
 
 /// The context of a workload.
+#[derive(Clone)]
 pub(super) struct Bench<S> {
     /// The store.
     pub(super) subject: S,
@@ -135,6 +137,12 @@ impl Bench<EngineSubject> {
             Workload::W4commit => live::committed(self, url).await,
             Workload::W3lanes0 => lanes::beside_idle(self, 10).await,
             Workload::W3lanes => lanes::beside_idle(self, self.profile.idle_lanes).await,
+            Workload::W3limit => limited::under(self, limited::wide_open(), None).await,
+            Workload::W3groups => {
+                limited::under(self, limited::wide_open().by_group(), Some(1_000)).await
+            }
+            Workload::W5group0 => limited::beside_deep_group(self, false).await,
+            Workload::W5group => limited::beside_deep_group(self, true).await,
             Workload::W5deep0 => deep::among(self, 0, 0).await,
             Workload::W5deep => {
                 deep::among(self, self.profile.deep_ready, self.profile.deep_scheduled).await

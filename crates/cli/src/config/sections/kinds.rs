@@ -1,5 +1,5 @@
 //! `[kinds.NAME]`: rules of registered kinds. As with schedules, the file defines the whole kind: rules that it
-//! leaves out do not apply.
+//! leaves out do not apply. The list of limits is a setting like those of queues: left out, it stays as it is.
 
 use super::{Field, Named};
 use crate::config::field::field;
@@ -12,7 +12,7 @@ use windlass_core::limits::{
     AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
     SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
 };
-use windlass_core::model::{KindRules, PriorityRule};
+use windlass_core::model::{KindPatch, KindRules, Name, PriorityRule};
 use windlass_core::policy::{Backoff, BreakerPolicy};
 
 const PAYLOAD_BYTES: RangeInclusive<u64> = 1..=PAYLOAD_BYTES_MAX as u64;
@@ -38,6 +38,7 @@ pub(crate) struct Registered {
     sensitive: bool,
     has_breaker: bool,
     breaker: BreakerPolicy,
+    pub(crate) limits: Option<Vec<Name>>,
 }
 
 static FIELDS: &[Field<Registered>] = &[
@@ -148,6 +149,14 @@ static FIELDS: &[Field<Registered>] = &[
         breaker.probe_every_ms,
         "Interval between probe jobs while the breaker is open."
     ),
+    field!(
+        "limits",
+        Kind::LIST,
+        Live,
+        limits,
+        "Names of the limits that its jobs run under, beside those of their queues. Left out, they stay as they are \
+         in the store."
+    ),
 ];
 
 impl Registered {
@@ -190,7 +199,8 @@ impl Named for Registered {
 
     fn example() -> Self {
         let schema = r#"{"required":["to"],"type":"object"}"#;
-        Self { schema: Some(Json(schema.to_owned())), ..Self::default() }
+        let (schema, limits) = (Some(Json(schema.to_owned())), Some(Vec::new()));
+        Self { schema, limits, ..Self::default() }
     }
 
     fn check(&self, name: &str) -> Vec<(&'static str, String, Wrong)> {
@@ -208,6 +218,11 @@ impl Named for Registered {
         };
         let schema = rules.schema.as_deref().map_or(Ok(()), windlass_server::check_schema);
         let mut wrong = Vec::new();
+        if let Some(limits) = &self.limits
+            && let Err(error) = KindPatch::limits(limits.iter().cloned()).check()
+        {
+            wrong.push(("limits", limits.join(", "), error.into()));
+        }
         for error in
             [check_name("kind", name), schema, rules.check()].into_iter().filter_map(Result::err)
         {
@@ -254,6 +269,8 @@ mod tests {
         let reported = wrong(|kind| kind.schema = Some(Json(r#"{"type":7}"#.to_owned())));
         assert_eq!(reported.len(), 1, "{reported:?}");
         assert_eq!(reported[0].0, "schema");
+        let reported = wrong(|kind| kind.limits = Some(vec!["l".into(), "l".into()]));
+        assert_eq!(reported, [("limits", "list each limit once".to_owned())]);
         let reported = wrong(|kind| kind.priority.min = 5);
         let expected = "its kind allows 5 to 2147483647";
         assert_eq!(reported, [("priority.default", expected.to_owned())]);

@@ -5,9 +5,10 @@ use super::{Field, Named};
 use crate::config::field::field;
 use crate::config::value::{Kind, Wrong};
 use std::ops::RangeInclusive;
+use windlass_core::Result;
 use windlass_core::check_name;
 use windlass_core::limits::{AGE_MAX_MS, KEEP_MAX_MAX};
-use windlass_core::model::QueueSettings;
+use windlass_core::model::{QueuePatch, QueueSettings};
 
 /// Accepted depths: any positive TOML integer.
 const DEPTH: RangeInclusive<u64> = 1..=i64::MAX as u64;
@@ -110,7 +111,11 @@ impl Named for QueueSettings {
     }
 
     fn check(&self, name: &str) -> Vec<(&'static str, String, Wrong)> {
-        let wrong = check_name("queue", name).err();
-        wrong.into_iter().map(|error| ("", name.to_owned(), error.into())).collect()
+        let limits = QueuePatch::limits(self.limits.iter().cloned()).check();
+        let wrong = |key, given, checked: Result<()>| {
+            checked.err().map(|error| (key, given, Wrong::from(error)))
+        };
+        let name = wrong("", name.to_owned(), check_name("queue", name));
+        name.into_iter().chain(wrong("limits", self.limits.join(", "), limits)).collect()
     }
 }

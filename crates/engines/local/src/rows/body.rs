@@ -6,7 +6,7 @@
 use super::codec;
 use super::pack::{Pack, Unpack};
 use windlass_core::engine::Lease;
-use windlass_core::model::{Attempt, Counters, Placement};
+use windlass_core::model::{Attempt, AttemptFields, Counters, Placement};
 use windlass_core::{Result, Timestamp};
 use windlass_executor::Entry;
 
@@ -90,8 +90,8 @@ pub(super) fn unpack_life(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
         let lease = Lease::from(list.token()?);
         let started_at = job.started_at.unwrap_or_default();
         let (number, worker) = (attempt, list.text()?);
-        let ended = Attempt { number, worker, started_at, ended_at, end, error: None };
-        entry.past.push_back((lease, ended));
+        let ended = AttemptFields { number, worker, started_at, ended_at, end, error: None };
+        entry.past.push_back((lease, ended.into()));
     }
     Ok(side_parts)
 }

@@ -67,8 +67,7 @@ impl SqliteRows<'_> {
         if counted != self.lanes {
             found.push("the counts of the lanes do not agree with their jobs".into());
         }
-        report.findings =
-            found.into_iter().map(|what| Finding { what, repaired: repair }).collect();
+        report.findings = found.into_iter().map(|what| Finding::new(what, repair)).collect();
         if repair && !report.findings.is_empty() {
             self.rebuild()?;
         }

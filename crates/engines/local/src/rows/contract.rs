@@ -14,8 +14,8 @@ use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, GroupLine, Head, LaneKey, Line, LineHead, LinePlace, Maintenance, Opening, Records,
-    Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance,
+    Opening, Records, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
 /// Maximum number of pages that one compaction step returns to the file system.
@@ -256,6 +256,10 @@ impl Maintenance for SqliteRows<'_> {
             all.push(stats);
         }
         Ok(all)
+    }
+
+    fn limit_counts(&self, most: usize) -> Result<LimitCounts> {
+        Ok(self.groups.limit_counts(most))
     }
 
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>> {

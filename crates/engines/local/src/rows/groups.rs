@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::model::{Name, State};
 use windlass_core::policy::Ahead;
 use windlass_core::{Result, Timestamp};
-use windlass_executor::{Entry, LaneKey, LinePlace, Openings};
+use windlass_executor::{Entry, LaneKey, LimitCounts, LinePlace, Openings};
 
 /// The row of a job in `group_job`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ struct Counts {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     counts: BTreeMap<(String, LaneKey), Counts>,
+    /// Jobs in line by lane, over all groups.
+    in_lines: BTreeMap<LaneKey, u64>,
     /// By limit, in one group (`Some`) and in all (`None`).
     running: HashMap<(Name, Option<String>), u64>,
     pub(super) openings: Openings,
@@ -103,6 +105,7 @@ impl Groups {
                 counts.ahead = Ahead { jobs: jobs as u32, cost: cost.cast_unsigned() };
             } else {
                 counts.waiting = jobs.cast_unsigned();
+                *groups.in_lines.entry(lane.clone()).or_default() += jobs.cast_unsigned();
                 groups.openings.set(&lane, &group, Some(Timestamp::EPOCH));
             }
         }
@@ -142,7 +145,15 @@ impl Groups {
         let lane = (header.queue.clone(), header.kind.clone());
         let key = (header.limit_group().to_owned(), lane);
         let counts = self.counts.entry(key.clone()).or_default();
+        let before = counts.waiting;
         change(counts, header.cost.into());
+        if counts.waiting != before {
+            let in_line = self.in_lines.entry(key.1.clone()).or_default();
+            *in_line = (*in_line + counts.waiting).saturating_sub(before);
+            if *in_line == 0 {
+                self.in_lines.remove(&key.1);
+            }
+        }
         if *counts == Counts::default() {
             self.counts.remove(&key);
         }
@@ -166,6 +177,21 @@ impl Groups {
     pub(super) fn running_under(&self, limit: &Name, group: Option<&str>) -> u64 {
         let key = (limit.clone(), group.map(ToOwned::to_owned));
         self.running.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Counts of the jobs under limits, of at most `most` lines and running groups.
+    pub(super) fn limit_counts(&self, most: usize) -> LimitCounts {
+        let line = |((group, lane), counts): (&(String, LaneKey), &Counts)| {
+            (lane.clone(), group.clone(), counts.waiting + u64::from(counts.ahead.jobs))
+        };
+        let running = self.running.iter().filter_map(|((limit, group), jobs)| {
+            group.as_ref().map(|group| (limit.clone(), group.clone(), *jobs))
+        });
+        LimitCounts {
+            in_lines: self.in_lines.clone(),
+            lines: self.counts.iter().take(most).map(line).collect(),
+            running: running.take(most).collect(),
+        }
     }
 
     /// Whether jobs are in the line of a group, and the ready jobs ahead of them.

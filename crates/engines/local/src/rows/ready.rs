@@ -29,7 +29,8 @@ pub(super) struct Ready {
     /// Jobs that became ready in this transaction, by lane and position.
     fresh: BTreeMap<(i64, Place), Head>,
     /// Position up to which the stored jobs of each lane were claimed in this transaction. Claims take jobs from
-    /// the front and skip none, so one position per lane is enough.
+    /// the front and skip none, so one position per lane is enough. A claim from a priority on removes its jobs one by
+    /// one instead.
     claimed: HashMap<i64, Place>,
     /// The next stored jobs of each lane, read ahead for the claims of this transaction.
     next: RefCell<HashMap<i64, Next>>,
@@ -55,15 +56,28 @@ impl Ready {
         self.fresh.insert((lane, (head.rank, head.seq)), head);
     }
 
-    /// Removes the first job of a lane, for a claim.
-    pub(super) fn claim(&mut self, lane: i64, place: Place) {
-        if self.fresh.remove(&(lane, place)).is_none() {
-            let upto = self.claimed.entry(lane).or_insert(place);
-            *upto = place.max(*upto);
-            if let Some(next) = self.next.get_mut().get_mut(&lane) {
-                while next.heads.pop_front_if(|head| (head.rank, head.seq) <= place).is_some() {}
-            }
+    /// Removes a job of a lane for a claim: mostly the first one.
+    pub(super) fn claim(&mut self, conn: &Connection, lane: i64, place: Place) -> Result<()> {
+        if self.fresh.remove(&(lane, place)).is_some() {
+            return Ok(());
         }
+        if self.first(conn, lane)? != Some(place) {
+            return self.take_out(conn, lane, place);
+        }
+        self.claimed.insert(lane, place);
+        if let Some(next) = self.next.get_mut().get_mut(&lane) {
+            next.heads.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The position of the first stored job of a lane.
+    fn first(&self, conn: &Connection, lane: i64) -> Result<Option<Place>> {
+        let place = |head: &Head| (head.rank, head.seq);
+        if let Some(head) = self.next.borrow().get(&lane).and_then(|next| next.heads.front()) {
+            return Ok(Some(place(head)));
+        }
+        Ok(self.read_ahead(conn, lane, 1)?.first().map(place))
     }
 
     /// Removes any job of a lane.
@@ -71,7 +85,12 @@ impl Ready {
         if self.fresh.remove(&(lane, place)).is_some() {
             return Ok(());
         }
-        self.next.get_mut().remove(&lane);
+        self.take_out(conn, lane, place)
+    }
+
+    /// Removes a stored job from its run.
+    fn take_out(&self, conn: &Connection, lane: i64, place: Place) -> Result<()> {
+        self.next.borrow_mut().remove(&lane);
         let run = run_around(conn, lane, place)?;
         let index = |run: &Run| run.jobs.iter().position(|head| (head.rank, head.seq) == place);
         let Some((mut run, index)) = run.and_then(|run| index(&run).map(|index| (run, index)))

@@ -90,7 +90,7 @@ fn read(row: &Row<'_>) -> Result<RemovedCount> {
     let (hour, tenant) = (Timestamp::from_millis(hour), (!tenant.is_empty()).then_some(tenant));
     let outcome = codec::state(outcome)?;
     let key = RemovedKey::new(hour, queue.into(), kind.into(), tenant, outcome);
-    Ok(RemovedCount { key, count: jobs.cast_unsigned() })
+    Ok(RemovedCount::new(key, jobs.cast_unsigned()))
 }
 
 /// Deletes up to `limit` rows of hours that ended at `before` or earlier.

@@ -264,7 +264,7 @@ impl Saver<'_, '_> {
         match before.state.placement() {
             Placement::Ready if keeps_position(before, after) => {}
             Placement::Ready if after.state == State::Running => {
-                self.ready.claim(from.lane, (before.rank, before.seq));
+                self.ready.claim(self.conn, from.lane, (before.rank, before.seq))?;
             }
             Placement::Ready => {
                 self.ready.remove(self.conn, from.lane, (before.rank, before.seq))?;

@@ -27,8 +27,13 @@ CREATE TABLE {s}.queue (
     closed   boolean NOT NULL,
     -- The queue limits its depth: enqueues lock this row.
     limited  boolean NOT NULL,
-    -- Enqueues must read the settings: the queue limits depth or age, or is not ordered by priority.
+    -- Enqueues must read the settings: the queue limits depth or age, is not ordered by priority, or lists a limit by
+    -- group.
     special  boolean NOT NULL,
+    -- The queue lists limits, or a report holds it: the executor decides which of its jobs may start.
+    metered  boolean NOT NULL,
+    -- It is metered only by limits over all jobs: the executor decides how many of its plain jobs may start.
+    gated    boolean NOT NULL,
     -- Tenants take turns: enqueues read `turn`, claims write `served`.
     fair     boolean NOT NULL DEFAULT false
 );
@@ -37,13 +42,27 @@ CREATE TABLE {s}.kind (
     settings text NOT NULL,
     -- No job of the kind may start, or only a limited number (windlass_core::policy::allowance).
     closed   boolean NOT NULL,
-    limited  boolean NOT NULL
+    limited  boolean NOT NULL,
+    -- The kind lists a limit by group: enqueues must read the settings.
+    special  boolean NOT NULL,
+    -- The kind lists limits: the executor decides which of its jobs may start.
+    metered  boolean NOT NULL
+);
+-- Named limits, as JSON.
+CREATE TABLE {s}.limit_rule (
+    name     text COLLATE "C" PRIMARY KEY,
+    settings text NOT NULL,
+    by_group boolean NOT NULL
 );
 
 -- Lanes from which jobs may start. The only place in SQL that reads gates; Rust computes them when it saves settings.
 CREATE VIEW {s}.open_lane AS
 SELECT l.id, l.queue, l.kind, l.idle,
-    EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.limited) AS limited
+    EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.limited OR k.metered))
+        OR EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.metered AND NOT q.gated) AS limited,
+    EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.gated) AS gated,
+    EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.metered)
+        OR EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.metered) AS metered
 FROM {s}.lane l
 WHERE NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.closed)
     AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.closed);

@@ -70,10 +70,13 @@ CREATE TABLE {s}.lease (
     attempt    bigint NOT NULL,
     lane       integer NOT NULL,
     flags      smallint NOT NULL,
-    session    text COLLATE "C" NOT NULL
+    session    text COLLATE "C" NOT NULL,
+    -- The group of the job, if limits by group count it.
+    grp        text COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 CREATE INDEX lease_session ON {s}.lease (session, claim_no);
+CREATE INDEX lease_group ON {s}.lease (grp, lane) WHERE grp IS NOT NULL;
 CREATE TABLE {s}.scheduled (
     run_at bigint NOT NULL,
     seq    bigint NOT NULL,

@@ -15,6 +15,46 @@ CREATE TABLE {s}.key_line (
     PRIMARY KEY (queue, key, seq)
 );
 
+-- The starts that a limit remembers in a group ('' for a limit over all jobs), as JSON; null for none. The row with an
+-- empty name is the lock of the group: of its meters, and of its rows in `group_lane` and `group_line`. The row of a limit
+-- over all jobs is a lock itself. Compaction deletes rows without starts.
+CREATE TABLE {s}.meter (
+    grp     text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    meter   text,
+    idle_at bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (grp, name)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+-- Groups of lanes with limits by group: the number of jobs in line, and number and total cost of the jobs that have left
+-- the line, are ready and have not started. A line with jobs is examined at `opens_at` at the latest; `by_time`: its
+-- limits have room then, if nothing starts before. Otherwise only the end of a job makes room, and the time is a
+-- safety net.
+CREATE TABLE {s}.group_lane (
+    grp        text COLLATE "C" NOT NULL,
+    lane       integer NOT NULL,
+    queue      text COLLATE "C" NOT NULL,
+    waiting    bigint NOT NULL,
+    ahead      bigint NOT NULL,
+    ahead_cost bigint NOT NULL,
+    opens_at   bigint,
+    by_time    boolean NOT NULL,
+    PRIMARY KEY (grp, lane)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX group_lane_opening ON {s}.group_lane (opens_at) WHERE opens_at IS NOT NULL;
+CREATE INDEX group_lane_queue ON {s}.group_lane (queue, opens_at) WHERE opens_at IS NOT NULL;
+-- The jobs in line, in their order. `name` is the limit that a job waits for.
+CREATE TABLE {s}.group_line (
+    grp      text COLLATE "C" NOT NULL,
+    lane     integer NOT NULL,
+    priority integer NOT NULL,
+    run_at   bigint NOT NULL,
+    seq      bigint NOT NULL,
+    id       uuid NOT NULL,
+    cost     bigint NOT NULL,
+    name     text NOT NULL,
+    PRIMARY KEY (grp, lane, priority, run_at, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off);
+
 -- Unique keys in use. `until` is null for keys that are held until the job ends, and {while_stored} for keys that are
 -- held until the job is removed. The primary key enforces uniqueness.
 CREATE TABLE {s}.unique_key (

@@ -33,7 +33,9 @@ CREATE FUNCTION {s}.enqueue(
     retention jsonb DEFAULT NULL,
     checkpoint_bytes bytea DEFAULT NULL,
     blob_bytes bytea DEFAULT NULL,
-    metadata_bytes bytea DEFAULT NULL
+    metadata_bytes bytea DEFAULT NULL,
+    job_group text DEFAULT NULL,
+    cost bigint DEFAULT 1
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -114,6 +116,10 @@ BEGIN
         RAISE EXCEPTION 'key must be 1 to {key_bytes_max} bytes without control characters';
     ELSIF tenant = '' OR octet_length(tenant) > {name_bytes_max} OR tenant ~ '[[:cntrl:]]' THEN
         RAISE EXCEPTION 'tenant must be 1 to {name_bytes_max} bytes without control characters';
+    ELSIF job_group = '' OR octet_length(job_group) > {group_bytes_max} OR job_group ~ '[[:cntrl:]]' THEN
+        RAISE EXCEPTION 'job_group must be 1 to {group_bytes_max} bytes without control characters';
+    ELSIF cost IS NULL OR cost NOT BETWEEN 1 AND {cost_max} THEN
+        RAISE EXCEPTION 'cost is %: it must be between 1 and {cost_max}', quote_nullable(cost);
     ELSIF timeout_ms NOT BETWEEN 1 AND {timeout_max_ms} THEN
         RAISE EXCEPTION 'timeout_ms is %: it must be between 1 and {timeout_max_ms}', timeout_ms;
     ELSIF cardinality(tags) > {tags_max} OR array_ndims(tags) > 1 OR EXISTS (SELECT FROM unnest(tags) t
@@ -141,7 +147,8 @@ BEGIN
         policy := policy || jsonb_build_object('retention', {s}.retention_of(retention));
     END IF;
     policy := policy || jsonb_strip_nulls(jsonb_build_object('timeout_ms', timeout_ms, 'max_wait_ms', max_wait_ms));
-    spec := jsonb_strip_nulls(jsonb_build_object('tenant', tenant, 'key', key, 'parent', parent, 'trace', trace));
+    spec := jsonb_strip_nulls(jsonb_build_object('tenant', tenant, 'key', key, 'group', job_group,
+        'cost', nullif(cost, 1), 'parent', parent, 'trace', trace));
     IF policy <> '{}' THEN
         spec := spec || jsonb_build_object('policy', policy);
     END IF;
@@ -203,7 +210,8 @@ BEGIN
         END IF;
     END IF;
     PERFORM set_config('lock_timeout', caller_timeout, true);
-    ready := due_ms <= now_ms AND settings.name IS NULL AND key IS NULL AND max_wait_ms IS NULL;
+    ready := due_ms <= now_ms AND settings.name IS NULL AND key IS NULL AND max_wait_ms IS NULL
+        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = kind AND k.special);
     place := (nextval({'s.entry'}) << {seq_bits}) + 1;
     INSERT INTO {s}.job (id, created_at, run_at, rank, seq, lane, priority, state, spec, payload)
         VALUES (job, now_ms, due_ms, CASE WHEN ready THEN priority ELSE 0 END, place, number, priority,
@@ -215,7 +223,8 @@ BEGIN
     END IF;
     IF ready THEN
         INSERT INTO {s}.ready (lane, flags, rank, seq, id) VALUES (number,
-            CASE WHEN unique_key IS NULL AND retention IS NULL THEN {flag_plain} ELSE 0 END, priority, place, job);
+            CASE WHEN unique_key IS NULL AND retention IS NULL THEN {flag_plain} ELSE 0 END
+                + CASE WHEN cost <> 1 THEN {flag_costly} ELSE 0 END, priority, place, job);
         INSERT INTO {s}.tally (lane, available) VALUES (number, 1);
         PERFORM {s}.wake(place);
     ELSE
@@ -233,7 +242,7 @@ DECLARE
     known CONSTANT text[] := ARRAY['kind', 'payload', 'queue', 'priority', 'delay_ms', 'max_attempts', 'unique_key',
         'tenant', 'run_at', 'timeout_ms', 'tags', 'trace', 'payload_base64', 'unique_scope', 'unique_until',
         'unique_window_ms', 'on_conflict', 'id', 'key', 'parent', 'backoff', 'max_crashes', 'max_wait_ms', 'retention',
-        'checkpoint_base64', 'blob_base64', 'metadata_base64'];
+        'checkpoint_base64', 'blob_base64', 'metadata_base64', 'job_group', 'cost'];
     item jsonb;
     field text;
     at integer := -1;
@@ -260,7 +269,7 @@ BEGIN
             (item ->> 'id')::uuid, item ->> 'key', (item ->> 'parent')::uuid, item -> 'backoff',
             coalesce((item ->> 'max_crashes')::integer, {max_crashes_default}), (item ->> 'max_wait_ms')::bigint,
             item -> 'retention', decode(item ->> 'checkpoint_base64', 'base64'), decode(item ->> 'blob_base64', 'base64'),
-            decode(item ->> 'metadata_base64', 'base64'));
+            decode(item ->> 'metadata_base64', 'base64'), item ->> 'job_group', coalesce((item ->> 'cost')::bigint, 1));
     END LOOP;
 -- The messages begin with a fixed word, for drivers that return only the text of an error.
 EXCEPTION
@@ -275,8 +284,8 @@ END
 $$;
 
 -- Completes a job in the caller's transaction, under the lease of its attempt. Returns false if the attempt was
--- completed before. Fails if the job runs elsewhere by now, so that the transaction rolls back. A job that frees a key
--- when it ends, or has a retention of its own, is refused: the executor decides what follows from its end.
+-- completed before. Fails if the job runs elsewhere by now, so that the transaction rolls back. A job that frees a key or
+-- a slot when it ends, or has a retention of its own, is refused: the executor decides what follows from its end.
 CREATE FUNCTION {s}.complete(id uuid, lease text, result jsonb DEFAULT NULL, result_bytes bytea DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -296,17 +305,25 @@ BEGIN
     ELSIF octet_length(stored) > {result_bytes_max} THEN
         RAISE EXCEPTION 'result has % bytes, the limit is {result_bytes_max}', octet_length(stored);
     END IF;
-    DELETE FROM {s}.lease e WHERE e.id = id AND e.token = token AND e.flags & {flag_plain} <> 0 RETURNING * INTO ended;
+    -- The session of a claim without a session ends with its last lease: completions of one such claim wait for each other.
+    PERFORM FROM {s}.lease e JOIN {s}.session s ON s.id = e.session
+        WHERE e.id = id AND e.token = token AND e.flags & {flag_plain_alone} <> 0 FOR UPDATE OF s;
+    DELETE FROM {s}.lease e WHERE e.id = id AND e.token = token AND e.flags & ({flag_plain} | {flag_plain_alone}) <> 0
+        RETURNING * INTO ended;
     IF ended.id IS NOT NULL THEN
         INSERT INTO {s}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
             VALUES (ended.id, now_ms, ended.started_at, ended.attempt, ended.lane, {completed}, false, ended.token,
                 coalesce((SELECT s.worker FROM {s}.session s WHERE s.id = ended.session), ''), stored);
         INSERT INTO {s}.tally (lane, running, completed) VALUES (ended.lane, -1, 1);
+        IF ended.flags & {flag_plain_alone} <> 0 THEN
+            DELETE FROM {s}.session s WHERE s.id = ended.session
+                AND NOT EXISTS (SELECT FROM {s}.lease e WHERE e.session = s.id);
+        END IF;
         RETURN true;
     ELSIF EXISTS (SELECT FROM {s}.finished f WHERE f.id = id AND f.token = token) THEN
         RETURN false;
     ELSIF EXISTS (SELECT FROM {s}.lease e WHERE e.id = id AND e.token = token) THEN
-        RAISE EXCEPTION 'refused: job % has a key or a retention of its own: complete it with the library',
+        RAISE EXCEPTION 'refused: job % has an ordering key, a unique key, a limit by group or a retention of its own: complete it with windlass::postgres::Jobs, or settle it after the commit (POST /v1/settle)',
             id USING ERRCODE = 'feature_not_supported';
     END IF;
     RAISE EXCEPTION 'lease_lost: job % does not run under this lease any more: roll back', id

@@ -8,7 +8,7 @@
 use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::entries::SEQ_BITS;
 use crate::rows::lanes::{DOOMED_MS, USED_MS};
-use crate::slow::load::{EXPIRES, PLAIN, REMOVED, SUSPECT};
+use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, REMOVED, SUSPECT};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use windlass_core::engine::OTHER_TENANT;
@@ -25,9 +25,11 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 45] = [
+    let numbers: [(&str, i64); 49] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
+        ("flag_plain_alone", PLAIN_ALONE.into()),
+        ("flag_costly", COSTLY.into()),
         ("expires", EXPIRES.into()),
         ("removed", REMOVED.into()),
         ("seq_bits", SEQ_BITS.into()),
@@ -40,6 +42,8 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("name_bytes_max", NAME_BYTES_MAX as i64),
         ("name_rest_bytes_max", NAME_BYTES_MAX as i64 - 1),
         ("key_bytes_max", KEY_BYTES_MAX as i64),
+        ("group_bytes_max", GROUP_BYTES_MAX as i64),
+        ("cost_max", LIMIT_AMOUNT_MAX.into()),
         ("tags_max", TAGS_MAX as i64),
         ("tag_bytes_max", TAG_BYTES_MAX as i64),
         ("trace_bytes_max", TRACE_BYTES_MAX as i64),

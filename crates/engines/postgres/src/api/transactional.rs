@@ -52,6 +52,7 @@ impl PostgresEngine {
             clock: shared.clock.as_ref(),
             lock_timeout_ms: shared.lock_timeout_ms,
             lanes: Vec::new(),
+            moved: None,
         };
         let give_ids = |jobs: &mut [NewJob], now| self.give_ids(jobs, now);
         let (now, value) = joined.enqueue(request, &give_ids).await?;

@@ -9,7 +9,8 @@ use tokio_postgres::error::SqlState;
 
 /// Settings of every connection. Tables grow from nothing to millions of rows under plans that are made once, so plans
 /// must not depend on the number of rows. A lock that is not granted in time is held by a transaction outside of the
-/// engine. Statements are not limited in time: a role's limit is meant for its own statements.
+/// engine. The server ends the transaction of a process that falls silent for 2 seconds, because other processes may wait
+/// for its locks. Statements are not limited in time: a role's limit is meant for its own statements.
 const SETTINGS: [(&str, &str); 9] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
@@ -20,7 +21,7 @@ const SETTINGS: [(&str, &str); 9] = [
     ("jit", "off"),
     ("statement_timeout", "0"),
     ("lock_timeout", "10s"),
-    ("idle_in_transaction_session_timeout", "60s"),
+    ("idle_in_transaction_session_timeout", "2s"),
 ];
 /// Arrives together with the settings above or not at all, and so shows whether they arrived.
 const ARRIVED: &str = "windlass.session";

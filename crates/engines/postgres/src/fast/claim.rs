@@ -11,7 +11,7 @@ use futures_util::future::{try_join, try_join5};
 use std::sync::LazyLock;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimed, PlainClaim, Stamped};
-use windlass_core::model::PartName;
+use windlass_core::model::{Name, PartName};
 use windlass_core::{Error, Result, Timestamp};
 
 /// Scans all lanes of a queue, idle ones included.
@@ -22,7 +22,7 @@ static CLAIM_BUSY: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--busy ", 
 pub(super) const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended(id || ' claims', $2::bigint))
     FROM {s}.session WHERE id = $1 FOR KEY SHARE";
-const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+pub(super) const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 /// The jobs leased under a claim: its own, or those of the claim that it repeats.
 pub(super) const LEASED: &str = concat!(
     "SELECT ",
@@ -59,13 +59,23 @@ pub(crate) struct FastClaim<'a> {
     /// The ranges to scan.
     ranges: Ranges,
     scan: Option<ScanStart>,
+    /// What the limits of the queue let start; `None`: they were not counted.
+    pass: Option<Pass>,
+}
+
+/// The number of jobs that limits let start.
+#[derive(Clone, Copy)]
+pub(super) struct Pass {
+    pub(super) most: u32,
+    /// Whether the starts take tokens, which the caller has to store.
+    pub(super) takes_tokens: bool,
 }
 
 /// The rows that a claim's statements returned.
-struct Answer {
+pub(super) struct Answer {
     locked: Vec<Row>,
     summary: Vec<Row>,
-    jobs: Vec<Row>,
+    pub(super) jobs: Vec<Row>,
     parts: Vec<Row>,
 }
 
@@ -84,7 +94,23 @@ impl<'a> FastClaim<'a> {
             after: None,
             ranges: Ranges::default(),
             scan: None,
+            pass: None,
         })
+    }
+
+    /// The queue to claim from.
+    pub(super) fn queue_name(&self) -> &Name {
+        &self.claim.queues[0].queue
+    }
+
+    /// The maximum number of jobs.
+    pub(super) const fn limit(&self) -> u32 {
+        self.claim.limit
+    }
+
+    /// The limits of the queue let jobs start.
+    pub(super) const fn pass(&mut self, pass: Pass) {
+        self.pass = Some(pass);
     }
 
     /// Chooses the ranges to scan. Called with a connection at hand: the scan cursor is valid in one epoch of the store.
@@ -121,17 +147,31 @@ impl<'a> FastClaim<'a> {
         }
     }
 
-    /// Locks the session, claims, and reads the leased jobs, in one round trip.
-    async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
+    /// Locks the session, claims, and reads the leased jobs, in one round trip. Commits, unless the caller has to store
+    /// the tokens that the jobs took.
+    pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
         let Self { claim, queue, session, claim_no, kinds, tokens, after, ranges, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
-        let limit = i64::from(claim.limit);
+        let limit = i64::from(self.pass.map_or(claim.limit, |pass| pass.most));
+        let is_counted = self.pass.is_some();
+        let commits = !self.pass.is_some_and(|pass| pass.takes_tokens);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
         let to_lock: Params<'_> = &[session, claim_no];
         let to_claim: Params<'_> = &[
-            session, claim_no, queue, kinds, &limit, tokens, &now, after, lanes, from_ranks,
-            from_seqs, upto_ranks,
+            session,
+            claim_no,
+            queue,
+            kinds,
+            &limit,
+            tokens,
+            &now,
+            after,
+            lanes,
+            from_ranks,
+            from_seqs,
+            upto_ranks,
+            &is_counted,
         ];
         let (of_jobs, of_parts): (Params<'_>, Params<'_>) =
             (&[session, claim_no, &payload], &[session, claim_no, &bits]);
@@ -140,14 +180,14 @@ impl<'a> FastClaim<'a> {
             conn.query(self.statement(), to_claim),
             conn.query(LEASED, of_jobs),
             conn.query(LEASED_PARTS, of_parts),
-            conn.command("COMMIT"),
+            async { if commits { conn.command("COMMIT").await } else { Ok(()) } },
         )
         .await?;
         Ok(Answer { locked, summary, jobs, parts })
     }
 
     /// The reply; `None` if the slow path must execute the claim.
-    async fn read(
+    pub(super) async fn read(
         &self,
         engine: &PostgresEngine,
         conn: &Conn<'_>,
@@ -161,6 +201,9 @@ impl<'a> FastClaim<'a> {
             return Ok(Some((now, Err(lost))));
         }
         if summary.get::<_, bool>(1) && jobs.is_empty() {
+            if summary.get(3) {
+                engine.inner.gates.note(self.queue_name());
+            }
             return Ok(None);
         }
         self.advance(engine, summary, &jobs);
@@ -187,7 +230,7 @@ impl PostgresEngine {
         let Some(mut fast) = FastClaim::of(claim, self) else { return Ok(None) };
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         fast.aim(self);
-        match self.claim_on(&conn, &fast).await {
+        match self.claim_or_pass(&conn, &mut fast).await {
             Ok(answer) => {
                 let epoch = conn.epoch.clone();
                 conn.give_back();
@@ -195,6 +238,20 @@ impl PostgresEngine {
                 Ok(Some(Stamped { now, epoch, value: claimed? }))
             }
             Err(trouble) => self.after_trouble(conn, trouble).await,
+        }
+    }
+
+    /// Executes a claim, through the gate if the queue has limits over all jobs.
+    pub(super) async fn claim_or_pass(
+        &self,
+        conn: &Lent,
+        fast: &mut FastClaim<'_>,
+    ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
+        FastClaim::prepare(conn).await?;
+        conn.prepare(&[fast.statement()]).await?;
+        match self.inner.gates.of(fast.queue_name()) {
+            Some(_) => self.claim_gated(conn, fast).await,
+            None => self.claim_on(conn, fast).await,
         }
     }
 

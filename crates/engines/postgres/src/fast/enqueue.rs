@@ -28,6 +28,7 @@ struct Rows<'a> {
     payloads: Vec<Option<&'a [u8]>>,
     envelopes: Vec<Option<String>>,
     queues: Vec<&'a str>,
+    kinds: Vec<&'a str>,
 }
 
 /// The reply for a stored job.
@@ -50,6 +51,9 @@ fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
         rows.envelopes.push(payload.map(codec::envelope_text).transpose()?.flatten());
         if rows.queues.last() != Some(&&*job.queue) {
             rows.queues.push(&job.queue);
+        }
+        if rows.kinds.last() != Some(&&*job.kind) {
+            rows.kinds.push(&job.kind);
         }
     }
     Ok(rows)
@@ -84,7 +88,8 @@ impl PostgresEngine {
                 return Ok(Vec::new());
             }
             let lowest = rows.ids.iter().min();
-            let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
+            let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues, kinds } =
+                &rows;
             conn.query(
                 ENQUEUE,
                 &[
@@ -99,6 +104,7 @@ impl PostgresEngine {
                     &clock,
                     &lowest,
                     &OLD_ID_MS.cast_signed(),
+                    kinds,
                 ],
             )
             .await

@@ -3,6 +3,7 @@
 
 mod claim;
 mod enqueue;
+pub(crate) mod gate;
 #[cfg(test)]
 mod plans;
 pub(crate) mod scan_cursor;

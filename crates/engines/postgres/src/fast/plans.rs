@@ -4,7 +4,7 @@ use crate::conn::Lent;
 use crate::conn::Row;
 use crate::{Options, PostgresEngine, remove};
 use windlass_core::engine::*;
-use windlass_core::model::{Due, JobError, NewJob};
+use windlass_core::model::{Due, JobError, Limit, NewJob, QueuePatch, Rate};
 use windlass_core::policy::Unique;
 use windlass_core::random::{Random as _, SystemRandom};
 
@@ -20,11 +20,12 @@ const PREPARED: &str = "SELECT name, statement, cardinality(parameter_types)
 /// Updates the statistics.
 const ANALYZE: &str =
     "VACUUM ANALYZE {s}.ready, {s}.lease, {s}.scheduled, {s}.aside, {s}.job, {s}.life, {s}.part,
-    {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session";
+    {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session, {s}.meter, {s}.group_lane,
+    {s}.group_line";
 /// Scans of a whole table, if no condition follows on the next line.
 const SCANS: [&str; 3] = ["Seq Scan on ", "Index Scan using ", "Index Only Scan using "];
 /// Tables with few rows, however many jobs there are.
-const FEW: [&str; 5] = ["lane", "queue", "kind", "session", "tally"];
+const FEW: [&str; 6] = ["lane", "queue", "kind", "session", "tally", "limit_rule"];
 
 /// An engine with one connection, which prepares everything.
 async fn engine(url: &str, schema: &str) -> PostgresEngine {
@@ -45,15 +46,36 @@ async fn settle(engine: &PostgresEngine, jobs: &[ClaimedJob], outcome: &Outcome)
     assert!(settled.items.iter().all(Item::is_ok));
 }
 
-/// Uses every common verb; leaves no claimable job.
+/// Gives the queue `limited` its limits. Listing them reads all running jobs once, so it is not among the statements
+/// under test.
+async fn list_limits(url: &str, schema: &str) {
+    let settings = [
+        Configure::limit("over-all", Limit::max_running(50)),
+        Configure::limit("by-group", Limit::max_running(3).rate(Rate::bucket(9_000, 1)).by_group()),
+        Configure::queue("limited", QueuePatch::limits(["over-all", "by-group"])),
+    ];
+    for done in engine(url, schema).await.configure(settings.into()).await.unwrap().value {
+        done.unwrap();
+    }
+}
+
+/// Uses every common verb in a queue without limits and in one with limits; leaves no claimable job.
 async fn work(engine: &PostgresEngine) {
+    for queue in ["default", "limited"] {
+        work_in(engine, queue).await;
+    }
+}
+
+async fn work_in(engine: &PostgresEngine, queue: &str) {
     let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
     let claim = |claim_no| {
         let by = Claimant::Session { session: session.clone(), claim_no };
-        let claim = Claim::new(by, "default", 10 * BATCH as u32);
+        let claim = Claim::new(by, queue, 10 * BATCH as u32);
         async { engine.claim(claim).await.unwrap().value.jobs }
     };
-    let plain = |n: usize| NewJob::new(format!("k{}", n % 3)).json("{}");
+    let plain = |n: usize| {
+        NewJob::new(format!("k{}", n % 3)).queue(queue).tenant(format!("t{}", n % 20)).json("{}")
+    };
     enqueue(engine, (0..2 * BATCH).map(plain)).await;
     enqueue(engine, (0..BATCH).map(|n| plain(n).unique(Unique::by(n.to_string())))).await;
     enqueue(engine, (0..BATCH).map(|n| plain(n).key(format!("{}", n % 5)))).await;
@@ -122,6 +144,7 @@ async fn no_statement_scans_a_whole_table_however_empty_it_seems() {
     let url = std::env::var(VARIABLE)
         .unwrap_or_else(|_| panic!("{VARIABLE} is not set: run `cargo xtask test`"));
     let schema = format!("test_{:016x}", SystemRandom.next_u64());
+    list_limits(&url, &schema).await;
     let engine = engine(&url, &schema).await;
     work(&engine).await;
     let mut found = Vec::new();

@@ -43,18 +43,19 @@ impl<'a> Completions<'a> {
         Some(all)
     }
 
-    /// Completes plain jobs; returns the store's time and the jobs. If all are plain, the connection keeps the receipt.
+    /// Completes plain jobs. If all are plain, the connection keeps the receipt.
     async fn complete(
         &self,
         conn: &Conn<'_>,
         receipt: Option<Uuid>,
         now: Option<i64>,
-    ) -> Try<(Timestamp, HashSet<JobId>)> {
+    ) -> Try<Completed> {
         let Self { ids, tokens, results } = self;
         let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
-        let completed = |row: &Row| -> (Timestamp, HashSet<JobId>) {
+        let completed = |row: &Row| {
             let ids: Option<Vec<Uuid>> = row.get(1);
-            (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
+            let settled = ids.into_iter().flatten().map(job_id).collect();
+            Completed { now: at(row.get(0)), settled, makes_room: row.get(3) }
         };
         Ok(rows.first().map(completed).unwrap_or_default())
     }
@@ -65,14 +66,17 @@ impl<'a> Completions<'a> {
         conn: &Conn<'_>,
         now: Option<i64>,
     ) -> Try<HashSet<JobId>> {
-        self.complete(conn, None, now).await.map(|(_, settled)| settled)
+        self.complete(conn, None, now).await.map(|completed| completed.settled)
     }
 }
 
 /// The settled reports.
+#[derive(Default)]
 struct Completed {
     now: Timestamp,
     settled: HashSet<JobId>,
+    /// Whether a claim may wait for the end of a job: there are limits over all jobs.
+    makes_room: bool,
 }
 
 /// The result of the next claim; `None` if the slow path must execute it.
@@ -92,12 +96,15 @@ impl PostgresEngine {
         let claim = request.claim.as_ref();
         let fast = claim.and_then(|claim| FastClaim::of(claim, self));
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
-        let (Completed { now, settled }, claimed) =
+        let (Completed { now, settled, makes_room }, claimed) =
             match self.settle_on(&conn, &completions, fast).await {
                 Ok(completed) => completed,
                 Err(trouble) => return self.after_trouble(conn, trouble).await,
             };
         let epoch = conn.epoch.clone();
+        if makes_room && !settled.is_empty() {
+            self.inner.wakeups.wake(None, None);
+        }
         let claimed = match claimed {
             Ok(claimed) => {
                 conn.give_back();
@@ -143,15 +150,18 @@ impl PostgresEngine {
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
         claim.aim(self);
         let all = |completed: &Completed| completed.settled.len() == completions.ids.len();
-        let (completed, claimed) = if conn.has_session() {
+        let gated = self.inner.gates.of(claim.queue_name()).is_some();
+        let (completed, claimed) = if conn.has_session() && !gated {
             claim.after(receipt);
             let (completed, claimed) = join(settle, self.claim_on(conn, &claim)).await;
             (completed?, claimed)
         } else {
-            // Through a pooler, the claim would not see the receipt.
+            // Through a pooler, the claim would not see the receipt. Under limits, it counts the jobs that just ended.
             let completed = settle.await?;
-            let claimed =
-                if all(&completed) { self.claim_on(conn, &claim).await } else { Ok(None) };
+            let claimed = match all(&completed) {
+                true => self.claim_or_pass(conn, &mut claim).await,
+                false => Ok(None),
+            };
             (completed, claimed)
         };
         let all = all(&completed);
@@ -166,7 +176,7 @@ impl PostgresEngine {
         receipt: Uuid,
     ) -> Try<Completed> {
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
-        let (now, settled) = completions.complete(conn, Some(receipt), now).await?;
-        Ok(Completed { now: self.inner.shared.now(now), settled })
+        let completed = completions.complete(conn, Some(receipt), now).await?;
+        Ok(Completed { now: self.inner.shared.now(completed.now), ..completed })
     }
 }

@@ -1,21 +1,21 @@
 //! Verbs that only read: jobs, pages, statistics, sessions, settings. One snapshot per verb, no row locks.
 
 mod candidates;
+mod limits;
 mod list;
 pub(crate) mod priorities;
 mod removed;
+mod why;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::rows::codec;
 use crate::rows::entries::{self, at, session_columns};
-use crate::slow::load::{Loaded, add_settings, session};
+use crate::slow::load::{Loaded, Loader, SettingRows, add_settings, session};
 use crate::slow::perform::CLOCK;
-use crate::slow::save::WorkingSet;
 use futures_util::future::try_join;
 use std::collections::HashMap;
-use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::engine::{
     Get, LaneStats, SessionId, SessionInfo, SessionInfoFields, Settings, Stamped, StatsRequest,
@@ -23,14 +23,11 @@ use windlass_core::engine::{
 };
 use windlass_core::model::{Job, Name, PartName, Running, State};
 use windlass_core::{JobId, Result, Timestamp};
-use windlass_executor::Executor;
 
 /// Table locks come before the snapshot: a table rewritten in between would seem empty.
 pub(crate) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     LOCK TABLE {s}.job, {s}.finished, {s}.ready, {s}.lease, {s}.scheduled, {s}.session, {s}.tally
         IN ACCESS SHARE MODE";
-pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
-const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LANES: &str =
     "SELECT l.id, l.queue, l.kind, sum(t.scheduled)::bigint, sum(t.blocked)::bigint,
         sum(t.available)::bigint, sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.completed)::bigint,
@@ -123,7 +120,12 @@ impl PostgresEngine {
     }
 
     async fn count(&self, conn: &Lent, request: &StatsRequest) -> Try<Vec<LaneStats>> {
-        let loaded = self.load_settings(conn).await?;
+        let mut loaded = self.load_settings(conn).await?;
+        if !loaded.limits.is_empty() {
+            let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+            let queues = request.queue.as_ref().map(|queue| vec![queue.to_string()]);
+            loader.peek_gates(queues.as_deref(), None, &mut loaded).await?;
+        }
         let mut counted = Vec::new();
         let rows = conn.query(LANES, &[&request.queue.as_deref()]).await?;
         let lanes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
@@ -142,11 +144,7 @@ impl PostgresEngine {
             }
         }
         // The executor decides which gates are closed.
-        let shared = &self.inner.shared;
-        let (set, random) = (WorkingSet::over(&loaded, &*conn.lanes), Arc::clone(&shared.random));
-        let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
-        let queues = loaded.queues.clone().unwrap_or_default();
-        run.restore(Default::default(), queues, loaded.kinds.clone());
+        let run = self.run_over(&loaded, conn);
         let mut stats = run.lanes(request, counted, loaded.now)?;
         if request.by_priority {
             let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
@@ -163,9 +161,7 @@ impl PostgresEngine {
 
     async fn load_settings(&self, conn: &Lent) -> Try<Loaded> {
         let mut loaded = Loaded::default();
-        conn.prepare(&[QUEUES, KINDS]).await?;
-        let (queues, kinds) = try_join(conn.query(QUEUES, &[]), conn.query(KINDS, &[])).await?;
-        add_settings(&mut loaded, (queues, kinds, Vec::new()))?;
+        add_settings(&mut loaded, SettingRows::read(conn).await?)?;
         Ok(loaded)
     }
 
@@ -174,7 +170,8 @@ impl PostgresEngine {
         let looked = self.load_settings(&conn).await;
         let looked = looked.map(|loaded| {
             let queues: Vec<(Name, _)> = loaded.queues.into_iter().flatten().collect();
-            Settings::new(queues, loaded.kinds.into_iter().collect())
+            let limits = loaded.limits.into_iter().collect();
+            Settings::new(queues, loaded.kinds.into_iter().collect()).limits(limits)
         });
         self.end_look(conn, looked).await
     }
@@ -199,12 +196,25 @@ impl PostgresEngine {
     }
 }
 
-/// Adds the host and the expiry of the lease to running jobs.
+/// Adds their limits, the host and the expiry of the lease to running jobs.
 pub(super) async fn show_running(conn: &Lent, jobs: impl Iterator<Item = &mut Job>) -> Try<()> {
-    let mut running: Vec<&mut Running> = jobs.filter_map(|job| job.running.as_mut()).collect();
-    if running.is_empty() {
+    let jobs: Vec<&mut Job> = jobs.filter(|job| job.running.is_some()).collect();
+    if jobs.is_empty() {
         return Ok(());
     }
+    let mut settings = Loaded::default();
+    add_settings(&mut settings, SettingRows::read(conn).await?)?;
+    let show = |job: &mut Job| {
+        let lane = (job.header.queue.clone(), job.header.kind.clone());
+        job.limits = settings.names_of_limits(&lane);
+    };
+    let mut running: Vec<&mut Running> = jobs
+        .into_iter()
+        .filter_map(|job| {
+            show(job);
+            job.running.as_mut()
+        })
+        .collect();
     let mut sessions: Vec<String> = running.iter().map(|it| it.session.to_string()).collect();
     sessions.sort_unstable();
     sessions.dedup();

@@ -65,5 +65,5 @@ fn read(row: &Row) -> Result<RemovedCount> {
     let (queue, kind) = (row.get::<_, &str>(1).into(), row.get::<_, &str>(2).into());
     let tenant = Some(row.get::<_, String>(3)).filter(|tenant| !tenant.is_empty());
     let key = RemovedKey::new(hour, queue, kind, tenant, codec::state(row.get(4))?);
-    Ok(RemovedCount { key, count: row.get::<_, i64>(5).cast_unsigned() })
+    Ok(RemovedCount::new(key, row.get::<_, i64>(5).cast_unsigned()))
 }

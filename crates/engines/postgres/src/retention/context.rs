@@ -4,8 +4,7 @@ use crate::conn::Lent;
 use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
-use crate::read::QUEUES;
-use crate::slow::load::{Loaded, add_settings};
+use crate::slow::load::{Loaded, SettingRows, add_settings};
 use crate::slow::perform::CLOCK;
 use futures_util::future::try_join4;
 use std::collections::{BTreeSet, HashMap};
@@ -186,16 +185,16 @@ impl RetentionContext {
 impl PostgresEngine {
     /// Reads the current context.
     pub(super) async fn retention_context(&self, conn: &Lent) -> Try<RetentionContext> {
-        conn.prepare(&[CLOCK, LANES, QUEUES, PARTITIONS]).await?;
-        let (clock, lanes, queues, partitions) = try_join4(
+        conn.prepare(&[CLOCK, LANES, PARTITIONS]).await?;
+        let (clock, lanes, stored, partitions) = try_join4(
             conn.query(CLOCK, &[]),
             conn.query(LANES, &[]),
-            conn.query(QUEUES, &[]),
+            SettingRows::read(conn),
             conn.query(PARTITIONS, &[]),
         )
         .await?;
         let mut settings = Loaded::default();
-        add_settings(&mut settings, (queues, Vec::new(), Vec::new()))?;
+        add_settings(&mut settings, stored)?;
         let queues: HashMap<i32, Name> =
             lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(1).into())).collect();
         let kinds = lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(2).into())).collect();

@@ -4,10 +4,11 @@ use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::{Conn, Row};
 use crate::fast::Completions;
 use crate::slow::load::{Loaded, Loader};
+use crate::slow::moves;
 use crate::slow::perform::{Act, Run};
 use std::sync::Arc;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Settle, SettleItem, Settled};
-use windlass_core::model::{AttemptEnd, NewJob, State};
+use windlass_core::model::{AttemptEnd, Name, NewJob, State};
 use windlass_core::time::Clock;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::LaneKey;
@@ -35,6 +36,8 @@ pub(crate) struct Joined<'a, 'c> {
     pub(crate) lock_timeout_ms: u64,
     /// Lanes to create in the transaction, because no cache has them.
     pub(crate) lanes: Vec<LaneKey>,
+    /// The job that a report moves to another queue, where its lane may be new, too.
+    pub(crate) moved: Option<(JobId, Name)>,
 }
 
 /// Settings of the application's transaction.
@@ -94,7 +97,7 @@ impl Joined<'_, '_> {
     }
 
     /// Settles the attempt of a job. Rolls back to the savepoint if the report is refused.
-    pub(crate) async fn settle(&self, item: SettleItem) -> Result<Settled> {
+    pub(crate) async fn settle(mut self, item: SettleItem) -> Result<Settled> {
         // How a repeated report may be recorded: a failure is a retry only if the job runs again.
         let (id, ends) = (item.id, [State::Available, State::Dead].map(|it| item.outcome.end(it)));
         // Boxed here and below, because these futures are large and become parts of the application's.
@@ -102,6 +105,7 @@ impl Joined<'_, '_> {
             let (end, state) = (AttemptEnd::Complete, State::Completed);
             return Ok(Settled::new(id, end, state));
         }
+        self.moved = item.queue.clone().map(|queue| (id, queue));
         let request = Settle::new([item]);
         let wants = Wants::of_settle(&request);
         let mut act = |run: &mut Run<'_>, now| {
@@ -203,6 +207,8 @@ impl Joined<'_, '_> {
         check_isolation(&was.isolation, !wants.own.is_empty(), wants.has_keys())?;
         let test_now = clock.map(|clock| clock.now().as_millis());
         conn.lanes.join(conn, &self.lanes, test_now).await?;
+        let moves: Vec<_> = self.moved.iter().map(|(id, queue)| (*id, queue)).collect();
+        conn.lanes.join(conn, &moves::lanes(conn, &moves).await?, test_now).await?;
         loader.load(wants, &mut loaded).await?;
         let Ran { value, saves, .. } =
             rounds(&loader, self.context, &mut loaded, wants.parts, act).await?;
@@ -210,7 +216,8 @@ impl Joined<'_, '_> {
             batch.write(conn).await?;
         }
         self.wait_as_before(&was).await?;
-        Ok(Done { now: loaded.now, lowest: saves.lowest, value: value? })
+        let lowest = saves.lowest.into_iter().chain(loaded.lowest_skipped()).min();
+        Ok(Done { now: loaded.now, lowest, value: value? })
     }
 }
 

@@ -10,3 +10,5 @@ pub(crate) mod moves;
 pub(crate) mod perform;
 pub(crate) mod replaced;
 pub(crate) mod save;
+#[cfg(test)]
+mod silent;

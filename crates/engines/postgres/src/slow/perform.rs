@@ -55,7 +55,7 @@ pub(crate) struct Done<T> {
     pub(crate) reply: Stamped<T>,
     /// Whether jobs may have become claimable.
     pub(crate) readied: bool,
-    /// The lowest number of the new claimable jobs.
+    /// The lowest number of the new claimable jobs, and of those that other claims may have skipped meanwhile.
     pub(crate) lowest: Option<i64>,
 }
 
@@ -160,7 +160,7 @@ impl Shared {
 }
 
 /// Writes rows and commits, in one round trip.
-async fn commit(conn: &Lent, batches: Vec<Batch>) -> Try<()> {
+pub(crate) async fn commit(conn: &Lent, batches: Vec<Batch>) -> Try<()> {
     let statements: Vec<&'static str> = batches.iter().map(|batch| batch.sql).collect();
     conn.prepare(&statements).await?;
     let writes = try_join_all(batches.iter().map(|batch| batch.write(conn)));

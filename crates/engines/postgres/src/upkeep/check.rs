@@ -1,13 +1,14 @@
 //! Checks that every job is in exactly one place, that derived rows agree with the jobs, and that no row is a ghost,
 //! that is, refers to a job that does not exist. A repair derives all rows again and deletes ghosts.
 
+use super::check_groups::Groups;
 use crate::conn::Lent;
 use crate::conn::Row;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::read::SNAPSHOT;
 use crate::rows::entries::{self, Found, job_id, read_jobs};
-use crate::slow::load::{Loaded, add_settings};
+use crate::slow::load::{Loaded, SettingRows, add_settings};
 use crate::slow::save::{self, Place};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
@@ -18,7 +19,8 @@ use windlass_executor::Entry;
 
 /// Excludes all writers during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
-    {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session, {s}.tally IN EXCLUSIVE MODE";
+    {s}.finished, {s}.key_holder, {s}.key_line, {s}.group_lane, {s}.group_line, {s}.unique_key, {s}.session,
+    {s}.tally IN EXCLUSIVE MODE";
 const JOBS: &str = concat!(
     read_jobs!("{s}.job j"),
     " WHERE ($1::uuid IS NULL OR j.id > $1) ORDER BY j.id LIMIT $3"
@@ -48,7 +50,7 @@ const TALLY: &str =
 /// Deletes derived rows, and ghosts in other tables.
 const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FROM {s}.aside;
     DELETE FROM {s}.key_holder; DELETE FROM {s}.key_line; DELETE FROM {s}.deadline;
-    DELETE FROM {s}.aging; DELETE FROM {s}.tally;
+    DELETE FROM {s}.aging; DELETE FROM {s}.tally; DELETE FROM {s}.group_lane; DELETE FROM {s}.group_line;
     DELETE FROM {s}.lease e WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = e.id);
     DELETE FROM {s}.finished f WHERE token IS NULL
         OR NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = f.id);
@@ -56,6 +58,9 @@ const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FR
         AND NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = u.id);
     DELETE FROM {s}.life l WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = l.id);
     DELETE FROM {s}.part p WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = p.id)";
+
+/// What a check finds, one sentence each.
+pub(super) type Finds = Vec<String>;
 
 /// Jobs of a lane by state, in the order of the columns of `tally`.
 type Counts = [i64; State::ALL.len()];
@@ -108,6 +113,7 @@ struct Derived {
     ghosts: Vec<(Uuid, String)>,
     sessions: HashSet<String>,
     tally: BTreeMap<i32, Counts>,
+    groups: Groups,
 }
 
 impl PostgresEngine {
@@ -153,7 +159,7 @@ impl PostgresEngine {
             self.rebuild(conn, &alive).await?;
         }
         conn.command("COMMIT").await?;
-        let finding = |what| Finding { what, repaired: repair };
+        let finding = |what| Finding::new(what, repair);
         report.findings = found.into_iter().map(finding).collect();
         Ok(report)
     }
@@ -174,14 +180,14 @@ impl PostgresEngine {
         const FREE: &str = "DELETE FROM {s}.unique_key WHERE until IS NULL AND id = ANY($1)";
         conn.execute(FREE, &[&ended]).await?;
         let mut loaded = Loaded::default();
-        let queues = conn.query("SELECT name, settings FROM {s}.queue", &[]).await?;
-        add_settings(&mut loaded, (queues, Vec::new(), Vec::new()))?;
+        add_settings(&mut loaded, SettingRows::read(conn).await?)?;
         let set = save::WorkingSet::over(&loaded, &*conn.lanes);
-        let mut after = None;
+        let (mut after, mut groups) = (None, Groups::default());
         loop {
             let page = self.jobs_after(conn, after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else { return groups.save(conn).await };
             after = Some(last.entry.id().as_uuid());
+            page.iter().for_each(|job| groups.count(job));
             for batch in save::places(&set, &conn.lanes, &page)? {
                 batch.write(conn).await?;
             }
@@ -216,7 +222,9 @@ impl Derived {
         let ghosts = conn.query(GHOSTS, &[]).await?;
         let sessions = conn.query(SESSIONS, &[]).await?;
         let tally = conn.query(TALLY, &[]).await?;
+        let groups = Groups::read(conn).await?;
         Ok(Self {
+            groups,
             places,
             holders: holders.iter().map(|row| ((row.get(1), row.get(2)), row.get(0))).collect(),
             lines: lines
@@ -234,7 +242,7 @@ impl Derived {
     }
 
     /// Adds the findings of one job, and removes its rows from the set.
-    fn judge(&mut self, job: &Found, found: &mut Vec<String>) {
+    fn judge(&mut self, job: &Found, found: &mut Finds) {
         let (entry, id) = (&job.entry, job.entry.id());
         let is_open = |session: &SessionId| self.sessions.contains(session.as_str());
         found.extend(entry.contradictions(&is_open));
@@ -246,6 +254,7 @@ impl Derived {
             [is] => found.push(format!("job {id} is in {is:?}; it ought to be in {ought:?}")),
             _ => found.push(format!("job {id} is in several places")),
         }
+        self.groups.judge(job, &place, found);
         let header = &entry.job.header;
         let Some(key) = &header.key else { return };
         let line = (header.queue.to_string(), key.clone());
@@ -276,12 +285,7 @@ impl Derived {
     }
 
     /// Adds rows without a job, and wrong counts.
-    fn judge_rest(
-        &self,
-        alive: &HashSet<Uuid>,
-        counts: &BTreeMap<i32, Counts>,
-        found: &mut Vec<String>,
-    ) {
+    fn judge_rest(&self, alive: &HashSet<Uuid>, counts: &BTreeMap<i32, Counts>, found: &mut Finds) {
         found.extend(self.ghosts().into_iter().map(|(id, tables)| {
             format!("job {} does not exist, but has rows in {}", job_id(id), tables.join(", "))
         }));
@@ -293,6 +297,7 @@ impl Derived {
             format!("job {} is in line for {key:?}, and should not", job_id(*id))
         };
         found.extend(self.lines.iter().map(in_line));
+        self.groups.judge_rest(found);
         let ended = self.uniques.iter().filter(|(id, _)| !alive.contains(id));
         let unique = |(id, key): &(Uuid, String)| {
             format!("unique key {key:?} is held by {}, which has ended", job_id(*id))

@@ -2,13 +2,14 @@
 //! tables.
 
 pub(crate) mod check;
+mod check_groups;
 pub(crate) mod server_stats;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::rows::lanes::IDLE_AFTER_MS;
-use crate::slow::perform::CLOCK;
+use crate::slow::perform::{CLOCK, Needs, Run};
 use metrics::counter;
 use std::collections::HashMap;
 use std::sync::MutexGuard;
@@ -17,6 +18,7 @@ use windlass_core::engine::{MaintainReply, MaintainRequest, Stamped};
 use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp};
+use windlass_workset::Wants;
 
 /// Folds rows of counts into one per lane. Skips rows that another compaction has locked.
 const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
@@ -41,6 +43,14 @@ const DELETE_TENANTS: &str = "DELETE FROM {s}.turn WHERE ctid = ANY(ARRAY(
     SELECT t.ctid FROM (SELECT queue, max(turn) AS turn FROM {s}.served GROUP BY queue) s
     CROSS JOIN LATERAL (SELECT ctid FROM {s}.turn WHERE queue = s.queue AND turn < s.turn
         LIMIT $1 FOR UPDATE SKIP LOCKED) t))";
+/// Deletes meters that say nothing, of groups without waiting and ready jobs. A meter that a verb has locked stays.
+const DELETE_METERS: &str = "DELETE FROM {s}.meter WHERE ctid = ANY(ARRAY(
+    SELECT m.ctid FROM {s}.meter m WHERE m.idle_at <= $1::bigint
+        AND NOT EXISTS (SELECT FROM {s}.group_lane g WHERE g.grp = m.grp)
+    LIMIT $2::bigint FOR UPDATE SKIP LOCKED))";
+/// Whether a queue was held until a time that is over.
+const WAS_HELD: &str = "SELECT EXISTS (SELECT FROM {s}.queue
+    WHERE metered AND (settings::json ->> 'held_until')::bigint <= $1::bigint)";
 /// Marks lanes as idle that have no live jobs and were not used for minutes: claims skip them. A lane that is about to
 /// get a job was marked as used. The tally is read once (`NOT IN` is a hash lookup), not once per lane.
 const MARK_IDLE: &str = "UPDATE {s}.lane SET idle = true WHERE id IN (
@@ -88,6 +98,8 @@ const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (na
     ORDER BY w.n";
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
 const SMALL: [&str; 7] = ["tally", "ready", "lease", "session", "scheduled", "turn", "served"];
+/// Tables that are vacuumed early and not rewritten.
+const LARGER: [&str; 3] = ["meter", "group_lane", "group_line"];
 /// Allowed size of a small table: a base, and bytes per live row.
 const SIZE_MAX: i64 = 1 << 20;
 const SIZE_PER_ROW_MAX: i64 = 400;
@@ -129,7 +141,14 @@ impl PostgresEngine {
         match self.compact_on(&conn, request).await {
             Ok((now, again_ms)) => {
                 let epoch = conn.epoch.clone();
+                let was_held = conn.query(WAS_HELD, &[&now.as_millis()]).await;
+                let was_held = was_held.map_err(Trouble::into_error)?;
                 conn.give_back();
+                if was_held.first().is_some_and(|row| row.get(0)) {
+                    // Its claims are fast again.
+                    let end = |run: &mut Run<'_>, now| run.end_holds(now);
+                    self.perform(Needs::Written, Wants::of_settings(), Vec::new(), end).await?;
+                }
                 let mut value = MaintainReply::default();
                 value.next_at = Some(now.plus(again_ms));
                 Ok(Stamped { now, epoch, value })
@@ -165,6 +184,7 @@ impl PostgresEngine {
         let (marks, forgets) = self.lane_pace(now);
         let before = |ms| now.minus(ms).as_millis();
         if marks {
+            conn.execute(DELETE_METERS, &[&now.as_millis(), &MARK_MAX]).await?;
             conn.execute(MARK_IDLE, &[&before(IDLE_AFTER_MS), &MARK_MAX]).await?;
             conn.execute(REVIVE, &[]).await?;
         }
@@ -203,7 +223,8 @@ impl PostgresEngine {
         if vacuum_at().is_some_and(|at| at > begun) {
             return Ok(());
         }
-        let worth = conn.query(WORTH_VACUUM, &[&&SMALL[..], &DEAD_MIN]).await?;
+        let tables = [&SMALL[..], &LARGER[..]].concat();
+        let worth = conn.query(WORTH_VACUUM, &[&tables, &DEAD_MIN]).await?;
         if worth.is_empty() {
             return Ok(());
         }

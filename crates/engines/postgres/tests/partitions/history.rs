@@ -44,7 +44,7 @@ async fn jobs_that_go_with_their_partition_are_counted_by_tenant_and_a_discard_o
 async fn a_number_to_keep_removes_rows_of_a_large_partition() {
     let rig = Rig::new().await;
     let [_, last] = rig.fill(10_000).await;
-    let keep_max = KeepMax { completed: Some(100), ..KeepMax::default() };
+    let keep_max = KeepMax::default().with_completed(100);
     let patch = Configure::queue("default", QueuePatch::keep_max(keep_max));
     rig.engine.configure(vec![patch]).await.expect("configures").value.remove(0).expect("is taken");
     let counted = rig.upkeep(Work::Retain).await;

@@ -8,6 +8,8 @@ use windlass_core::model::{PartSet, State};
 
 /// The bit of `ready.flags` that marks a job that completes plainly.
 const PLAIN: i16 = 2;
+/// The bit that marks a job whose start takes another number of tokens than one.
+const COSTLY: i16 = 8;
 
 /// The parameters of the function that are tried in every combination; an empty value leaves one out.
 const PARAMETERS: [(&str, &[&str]); 13] = [
@@ -27,7 +29,7 @@ const PARAMETERS: [(&str, &[&str]); 13] = [
 ];
 
 /// The other parameters, each tried with a unique key and without, now and later.
-const OTHERS: [(&str, &str); 14] = [
+const OTHERS: [(&str, &str); 16] = [
     ("unique_scope", "'kind'"),
     ("unique_until", "'removed'"),
     ("unique_window_ms", "60000"),
@@ -42,6 +44,8 @@ const OTHERS: [(&str, &str); 14] = [
     ("checkpoint_bytes", "'\\x00'"),
     ("blob_bytes", "'\\x00'"),
     ("metadata_bytes", "'\\x00'"),
+    ("job_group", "'acme'"),
+    ("cost", "3"),
 ];
 /// The first of them need a unique key.
 const OF_UNIQUE: usize = 4;
@@ -90,7 +94,7 @@ async fn the_sql_function_calls_a_job_plain_exactly_if_core_does() {
     let tried = PARAMETERS.map(|(name, _)| name).into_iter().chain(OTHERS.map(|(name, _)| name));
     assert_eq!(names, Vec::from_iter(tried), "every parameter is tried");
     let calls = calls();
-    assert_eq!(calls.len(), 3 * 3 * 256 + 2 * 4 + 4 * 10);
+    assert_eq!(calls.len(), 3 * 3 * 256 + 2 * 4 + 4 * 12);
     let new_id = format!("{}.new_id((extract(epoch FROM now()) * 1000)::bigint)", schema.name);
     let each = calls.iter().map(|call| call.replace("NEW_ID", &new_id));
     let each = each.map(|call| format!("({}.enqueue({call}))", schema.name));
@@ -113,12 +117,17 @@ async fn the_sql_function_calls_a_job_plain_exactly_if_core_does() {
         for ((job, row), call) in jobs.into_iter().zip(flags).zip(calls) {
             let job = job.unwrap();
             let expected = match job.state {
-                State::Available => Some(if job.completes_plainly() { PLAIN } else { 0 }),
+                State::Available => {
+                    let plain = if job.completes_plainly(false) { PLAIN } else { 0 };
+                    let costly = if job.header.cost == 1 { 0 } else { COSTLY };
+                    Some(plain | costly)
+                }
                 _ => None,
             };
             assert_eq!(row.get::<_, Option<i16>>(0), expected, "{call}");
             seen.insert(expected);
         }
     }
-    assert_eq!(Vec::from_iter(seen), [None, Some(0), Some(PLAIN)], "every answer occurs");
+    let every = [None, Some(0), Some(PLAIN), Some(COSTLY), Some(PLAIN | COSTLY)];
+    assert_eq!(Vec::from_iter(seen), every, "every answer occurs");
 }

@@ -40,7 +40,7 @@ async fn pages(
     let sql = format!(
         "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {claim}('{session}', {claim_no},
             'default', NULL, {BATCH}, ARRAY[{tokens}],
-            NULL, NULL, {ranges})"
+            NULL, NULL, {ranges}, false)"
     );
     let rows = client.simple_query(&sql).await.expect("explains");
     let text = rows.iter().find_map(|message| match message {

@@ -9,6 +9,7 @@ use windlass_core::JobId;
 use windlass_core::engine::*;
 use windlass_core::model::{AttemptEnd, NewJob, Part, PartSet, State};
 use windlass_core::policy::{OnConflict, Retention, Unique, Until};
+use windlass_core::random::SystemRandom;
 use windlass_postgres::{PostgresEngine, Transactional};
 
 async fn states(engine: &PostgresEngine, ids: &[JobId]) -> Vec<Option<State>> {
@@ -147,6 +148,22 @@ async fn the_end_of_a_job_in_a_transaction_frees_its_keys_at_the_commit() {
 }
 
 #[tokio::test]
+async fn a_job_moves_to_a_queue_that_has_no_lane_yet_when_the_transaction_commits() {
+    for mut driver in Driver::all().await {
+        let schema = OwnSchema::new();
+        let (engine, ours) = (open(&schema).await, Transactional::new(&schema.name).unwrap());
+        let id = enqueue(&engine, NewJob::new("mail")).await;
+        let claimed = claim_one(&engine).await;
+        let item = SettleItem::new(id, claimed.lease.clone(), Outcome::Release).queue("elsewhere");
+        let done = driver.run(&ours, Script::settle(item)).await.unwrap();
+        assert_eq!(done.settled.unwrap().unwrap().state, State::Available, "{}", driver.name());
+        let job = engine.get(Get::new([id])).await.unwrap().value.remove(0).unwrap();
+        assert_eq!((&*job.header.queue, job.state), ("elsewhere", State::Available));
+        assert_sound(&engine).await;
+    }
+}
+
+#[tokio::test]
 async fn a_lost_lease_makes_the_completion_fail_so_that_one_worker_wins() {
     for mut driver in Driver::all().await {
         let schema = OwnSchema::new();
@@ -195,4 +212,53 @@ async fn a_snapshot_that_may_be_out_of_date_ends_no_job() {
     let mut transaction = client.build_transaction().isolation_level(level).start().await.unwrap();
     let refused = ours.settle(&mut transaction, completion(&claimed)).await.unwrap_err();
     assert!(refused.to_string().contains("READ COMMITTED"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_sql_function_completes_jobs_that_were_claimed_without_a_session() {
+    let (schema, client) = (OwnSchema::new(), application().await);
+    let engine = open(&schema).await;
+    for _ in 0..2 {
+        enqueue(&engine, NewJob::new("mail")).await;
+    }
+    let (claim_id, worker) = (ClaimId::random(&SystemRandom), "curl".to_owned());
+    let by = Claimant::Alone { claim_id, worker, lease_ms: 60_000 };
+    let claimed = engine.claim(Claim::new(by, "default", 2)).await.unwrap().value.jobs;
+    let complete = format!("SELECT \"{}\".complete($1, $2)", schema.name);
+    for left in [1, 0] {
+        let (id, lease) = (claimed[left].header.id, claimed[left].lease.clone());
+        let done = client.query_one(&complete, &[&id.as_uuid(), &lease.as_str()]).await.unwrap();
+        assert!(done.get::<_, bool>(0), "it was not completed before");
+        let report = Settle::new([SettleItem::new(id, lease, Outcome::DONE)]);
+        let settled = engine.settle(report).await.unwrap().value.items.remove(0).unwrap();
+        assert_eq!((settled.already, settled.state), (true, State::Completed));
+        let sessions = engine.sessions().await.unwrap().value;
+        assert_eq!(sessions.len(), left, "the session of a claim ends with its last lease");
+        assert_sound(&engine).await;
+    }
+}
+
+#[tokio::test]
+async fn the_sql_function_refuses_jobs_whose_end_frees_something_and_names_the_way_out() {
+    let [_, others @ ..] = jobs();
+    for job in others {
+        let (schema, mut client) = (OwnSchema::new(), application().await);
+        let (engine, ours) = (open(&schema).await, Transactional::new(&schema.name).unwrap());
+        let id = enqueue(&engine, job).await;
+        let claimed = claim_one(&engine).await;
+        let complete = format!("SELECT \"{}\".complete($1, $2)", schema.name);
+        let refused = client.query_one(&complete, &[&id.as_uuid(), &claimed.lease.as_str()]).await;
+        let refused = refused.unwrap_err();
+        let refused = refused.as_db_error().unwrap();
+        assert_eq!(refused.code().code(), "0A000");
+        for way_out in ["windlass::postgres::Jobs", "POST /v1/settle"] {
+            assert!(refused.message().contains(way_out), "{refused}");
+        }
+        // The lease is still valid, and the library completes the job.
+        let mut transaction = client.transaction().await.unwrap();
+        ours.settle(&mut transaction, completion(&claimed)).await.unwrap();
+        transaction.commit().await.unwrap();
+        assert_eq!(states(&engine, &[id]).await, [Some(State::Completed)]);
+        assert_sound(&engine).await;
+    }
 }

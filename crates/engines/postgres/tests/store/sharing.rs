@@ -154,6 +154,33 @@ async fn claims_of_many_lanes_lock_only_the_jobs_they_take() {
 }
 
 #[tokio::test]
+async fn a_job_that_a_claim_skipped_while_a_refused_change_locked_it_is_found_at_once() {
+    let schema = OwnSchema::new();
+    let engine = open(&schema).await;
+    let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
+    let session = &session;
+    let jobs = 300;
+    let added = engine.enqueue(Enqueue::each((0..jobs).map(|_| NewJob::new("a")))).await.unwrap();
+    let ids: Vec<JobId> = added.value.into_iter().map(|item| item.unwrap().id).collect();
+    // Ready jobs cannot be replayed, but each attempt locks them.
+    let replays = ids.chunks(8).map(|ids| async {
+        let replay = |id: &JobId| ChangeItem::new(*id, Change::Replay(Box::default()));
+        engine.change(ids.iter().map(replay).collect()).await.unwrap();
+    });
+    let claims = async {
+        let mut taken = 0;
+        for claim_no in 1..=20 {
+            taken += claim(&engine, session, claim_no).await.len();
+        }
+        taken
+    };
+    let (_, taken) = tokio::join!(futures_util::future::join_all(replays), claims);
+    let by = Claimant::Session { session: session.clone(), claim_no: 21 };
+    let rest = engine.claim(Claim::new(by, "default", jobs)).await.unwrap().value.jobs;
+    assert_eq!(taken + rest.len(), jobs as usize, "nothing locks them any more");
+}
+
+#[tokio::test]
 async fn a_pause_holds_at_once_on_every_process() {
     let schema = OwnSchema::new();
     let (one, other) = (open(&schema).await, open(&schema).await);

@@ -57,15 +57,18 @@ impl Model {
         held.until.is_none_or(|until| self.now < until).then_some(held.holder)
     }
 
-    pub(super) fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
-        let until = match until {
+    /// Gives a job its unique key, if it has one; windows begin at `since`.
+    pub(super) fn take_unique(&mut self, job: &ModelJob, since: Timestamp) {
+        let Some(unique) = &job.new.unique else { return };
+        let until = match unique.until {
             Until::Finished => None,
-            Until::Window(period) => Some(self.now + period),
+            Until::Window(period) => Some(since + period),
             Until::Removed => Some(Timestamp::MAX),
             other => panic!("the model does not know {other:?}"),
         };
+        let slot = slot(&job.new);
         self.uniques.retain(|hold| hold.slot != slot);
-        self.uniques.push(Hold { slot, holder, until });
+        self.uniques.push(Hold { slot, holder: job.id, until });
     }
 
     /// Releases the key of a job that ended, or was `removed`.

@@ -1,5 +1,6 @@
 //! Details of a job, as labelled values and table rows.
 
+use crate::dashboard::error_preview::error_preview;
 use crate::dashboard::format::{Clock, Time};
 use crate::dashboard::links;
 use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, Running};
@@ -21,14 +22,29 @@ pub(super) struct AttemptRow {
     pub(super) tone: &'static str,
     pub(super) started: Time,
     pub(super) took: String,
-    pub(super) error: Option<JobError>,
+    pub(super) error: Option<AttemptError>,
+}
+
+/// The error of an attempt.
+pub(super) struct AttemptError {
+    pub(super) preview: String,
+    /// The whole message, if the preview shows only a part of it.
+    pub(super) whole: String,
+}
+
+impl AttemptError {
+    fn new(error: &JobError) -> Self {
+        let preview = error_preview(error);
+        let is_all = preview == error.to_string();
+        Self { preview, whole: if is_all { String::new() } else { error.message.clone() } }
+    }
 }
 
 /// Timestamps of a job, in order.
 pub(super) fn times(job: &Job, clock: Clock) -> Vec<(&'static str, Time)> {
     let times = [
         ("created", Some(job.header.created_at)),
-        ("due", Some(job.header.run_at)),
+        ("due", (!job.state.is_terminal()).then_some(job.header.run_at)),
         ("started", job.started_at),
         ("lease ends", job.running.as_ref().map(|running| running.expires_at)),
         ("state since", Some(job.changed_at)),
@@ -145,6 +161,6 @@ pub(super) fn attempt_row(attempt: &Attempt, clock: Clock) -> AttemptRow {
         tone,
         started: clock.ago(attempt.started_at),
         took: rough_span(attempt.ended_at.since(attempt.started_at)),
-        error: attempt.error.clone(),
+        error: attempt.error.as_ref().map(AttemptError::new),
     }
 }

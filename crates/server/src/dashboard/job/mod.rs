@@ -16,16 +16,20 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use facts::{AttemptRow, Fact, attempt_row, facts, policy, times};
-use why::why;
-use windlass_core::engine::{Get, StatsRequest};
+use why::{WhyRow, why_rows};
+use windlass_core::engine::{CauseCode, Get};
 use windlass_core::model::{JobError, PartName, PartSet, Progress};
 use windlass_core::{Error, JobId};
+use windlass_services::explain;
 
 #[derive(Template)]
 #[template(path = "job.html")]
 struct JobContent {
     row: JobRow,
-    why: Option<String>,
+    /// The end of a job that has ended.
+    end: Option<String>,
+    /// Why a job that has not ended is not running.
+    why: Vec<WhyRow>,
     /// Timestamps of the job, in order.
     times: Vec<(&'static str, Time)>,
     facts: Vec<Fact>,
@@ -60,10 +64,12 @@ pub(super) async fn show(
     let (now, clock) = (reply.now, visit.clock(reply.now));
     let found = reply.value.into_iter().next().flatten();
     let job = found.ok_or_else(|| Failure::from(Error::NotFound { id }).back("/jobs"))?;
-    let lanes =
-        app.call(app.engine.stats(StatsRequest::queue(job.header.queue.clone()))).await?.value;
-    let lane = lanes.iter().find(|lane| lane.kind == job.header.kind);
-    let sessions = app.call(app.engine.sessions()).await?.value;
+    // A job that was removed since it was read above has no explanation any more.
+    let explained = app.in_time(explain(&app.engine, id), 0).await;
+    let explained = explained.map_err(|error| Failure::from(error).back("/jobs"))?.value;
+    let ended = explained.cause(CauseCode::Ended);
+    let end = ended.map(|cause| explained.message(cause));
+    let why = if end.is_some() { Vec::new() } else { why_rows(&explained, clock) };
 
     let shown = PartName::ALL
         .into_iter()
@@ -71,14 +77,15 @@ pub(super) async fn show(
     let parts = Parts { parts: shown.collect(), opened: clock.ago(now) };
     let content = JobContent {
         row: JobRow::new(&job, clock),
-        why: why(&job, lane, &sessions),
+        end,
+        why,
         times: times(&job, clock),
         facts: facts(&job),
         policy: policy(&job),
         attempts: job.history.iter().rev().map(|attempt| attempt_row(attempt, clock)).collect(),
         log: job.log.iter().map(|line| (clock.ago(line.at), line.text.clone())).collect(),
         result: job.result.as_ref().map(|part| PartView::new(id, "result", part)),
-        actions: actions(&job),
+        actions: if visit.may_act() { actions(&job) } else { Vec::new() },
         progress: job.progress,
         error: job.error,
     };

@@ -1,5 +1,6 @@
 //! Every page on a small screen.
 
+use super::samples::{PAGES, fill};
 use super::webdriver::Browser;
 use crate::support::Site;
 use serde_json::{Value, json};
@@ -7,8 +8,8 @@ use windlass_core::engine::Outcome;
 use windlass_core::limits::NAME_BYTES_MAX;
 use windlass_core::model::{JobError, NewJob};
 
-/// The narrowest supported screen.
-const WIDTH: u32 = 360;
+/// The narrowest supported screen, and a common one.
+const WIDTHS: [u32; 2] = [360, 400];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_is_wider_than_a_small_screen() {
@@ -19,14 +20,18 @@ async fn no_page_is_wider_than_a_small_screen() {
     let job = site.claim(&long).await.unwrap();
     let error = JobError::new(&*long, "e".repeat(5_000));
     site.settle(&job, Outcome::Fail { error }).await;
-    site.enqueue(NewJob::new("send").queue("mail")).await;
-    browser.screen(WIDTH);
-    let pages = ["/", "/queues", "/jobs", "/dead", "/schedules", "/workers", "/jobs?find=missing"];
-    let pages = pages.map(str::to_owned).into_iter();
-    for path in pages.chain([format!("/queues/{long}"), format!("/jobs/{id}")]) {
-        browser.goto(&format!("http://{}{path}", site.host()));
-        let width = browser.run("return document.documentElement.scrollWidth");
-        assert_eq!(width, json!(WIDTH), "{path}");
+    let jobs = fill(&site).await;
+    let pages = PAGES.into_iter().chain(["/jobs?find=missing"]).map(str::to_owned);
+    let pages = pages.chain([format!("/queues/{long}"), format!("/jobs?find={}", &long[1..])]);
+    let pages = pages.chain([id, jobs.dead, jobs.running].map(|id| format!("/jobs/{id}")));
+    let pages: Vec<_> = pages.collect();
+    for width in WIDTHS {
+        browser.screen(width);
+        for path in &pages {
+            browser.goto(&site.url(path));
+            let found = browser.run("return document.documentElement.scrollWidth");
+            assert_eq!(found, json!(width), "{path}");
+        }
     }
     // The page for an unknown name is a 404, which the browser logs.
     let unexpected =

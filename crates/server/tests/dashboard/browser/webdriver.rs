@@ -146,6 +146,20 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": cmd, "params": params }));
     }
 
+    /// Sets the colour scheme that the system prefers.
+    pub(crate) fn prefer(&self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        let params = json!({ "features": features });
+        let cmd = "Emulation.setEmulatedMedia";
+        self.command("goog/cdp/execute", &json!({ "cmd": cmd, "params": params }));
+    }
+
+    /// Disables JavaScript of pages; scripts of this client run all the same.
+    pub(crate) fn disable_scripts(&self) {
+        let (cmd, params) = ("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+        self.command("goog/cdp/execute", &json!({ "cmd": cmd, "params": params }));
+    }
+
     /// The browser's log entries since the last call.
     pub(crate) fn complaints(&self) -> Vec<Value> {
         let log = self.command("se/log", &json!({ "type": "browser" }));

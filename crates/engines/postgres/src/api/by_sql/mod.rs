@@ -73,6 +73,7 @@ fn said(job: &NewJob) -> Result<Value> {
     }
     let NewJob { id, queue, kind, priority, due, tenant, key, unique, parent, tags, trace, .. } =
         job;
+    let NewJob { group, cost, .. } = job;
     let mut item = Map::new();
     let mut put = |name: &str, value: Value| drop(item.insert(name.to_owned(), value));
     put("kind", json!(&**kind));
@@ -83,7 +84,10 @@ fn said(job: &NewJob) -> Result<Value> {
         Due::After(ms) => put("delay_ms", json!(ms)),
         Due::At(at) => put("run_at", json!(at.to_string())),
     }
-    let texts = [("tenant", tenant), ("trace", trace), ("key", key)];
+    if *cost != 1 {
+        put("cost", json!(cost));
+    }
+    let texts = [("tenant", tenant), ("trace", trace), ("key", key), ("job_group", group)];
     for (name, text) in texts {
         text.iter().for_each(|text| put(name, json!(text)));
     }
@@ -117,6 +121,7 @@ fn known_part(job: &NewJob) -> NewJob {
     (known.id, known.parent) = (job.id, job.parent);
     (known.tenant, known.trace) = (job.tenant.clone(), job.trace.clone());
     (known.key, known.unique) = (job.key.clone(), job.unique.clone());
+    (known.group, known.cost) = (job.group.clone(), job.cost);
     (known.tags, known.parts) = (job.tags.clone(), job.parts.clone());
     let (known_policy, policy) = (&mut known.policy, &job.policy);
     known_policy.max_attempts = policy.max_attempts;

@@ -189,6 +189,7 @@ impl Transactional {
             clock: None,
             lock_timeout_ms: self.lock_timeout_ms,
             lanes,
+            moved: None,
         }
     }
 

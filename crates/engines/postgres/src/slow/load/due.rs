@@ -63,6 +63,7 @@ impl Loader<'_, '_> {
             Work::Promote => {
                 let rows = self.conn.query(SCHEDULED, &[&limit]).await?;
                 loaded.due = rows.iter().map(due).collect();
+                self.openings(wants, loaded, limit).await?;
             }
             Work::Expire => self.expiring(loaded, limit).await?,
             Work::Retain => self.removable(loaded, limit).await?,

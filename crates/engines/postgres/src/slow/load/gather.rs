@@ -6,12 +6,13 @@ use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id, session_columns};
-use futures_util::future::{try_join, try_join3, try_join4, try_join5};
+use futures_util::future::{try_join, try_join3, try_join5};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use uuid::Uuid;
 use windlass_core::JobId;
 use windlass_core::engine::{Claim, SessionId, WorkerInfo};
+use windlass_core::limits::RANK_MAX;
 use windlass_core::model::Name;
 use windlass_executor::{Head, LaneKey, SessionEntry};
 use windlass_workset::{Held, KnownLeases, Wants};
@@ -36,18 +37,26 @@ pub(crate) const CONFIGURE_LOCK: &str =
 const LOCK_KINDS: &str = "SELECT name FROM {s}.kind WHERE $1 OR limited ORDER BY name FOR UPDATE";
 const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
+const LIMITS: &str = "SELECT name, settings FROM {s}.limit_rule";
 const LIMITED: &str =
     "SELECT name FROM {s}.queue WHERE name = ANY($1) AND limited ORDER BY name FOR UPDATE";
 const DEPTHS: &str = "SELECT q.name,
         coalesce(sum(t.scheduled + t.blocked + t.available + t.paused), 0)::bigint
     FROM {s}.queue q LEFT JOIN {s}.lane l ON l.queue = q.name LEFT JOIN {s}.tally t ON t.lane = l.id
     WHERE q.name = ANY($1) AND q.limited GROUP BY q.name";
-/// Heads of open lanes, idle ones included. Skips jobs locked by other claims.
+/// Heads of open lanes without limits, idle ones included. Skips jobs locked by other claims.
 const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
     FROM {s}.open_lane l CROSS JOIN LATERAL
-        (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id
+        (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id AND rank >= $4
             ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
-    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) /* busy */";
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) AND NOT l.metered /* busy */";
+/// Heads of open lanes with limits, and their definitions.
+const HEADS_METERED: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags, j.spec
+    FROM {s}.open_lane l CROSS JOIN LATERAL
+        (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id AND rank >= $4
+            ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
+    JOIN {s}.job j ON j.id = ANY(ARRAY[r.id])
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) AND l.metered";
 /// Heads of open lanes that are not idle.
 static HEADS_BUSY: LazyLock<String> =
     LazyLock::new(|| HEADS.replace("/* busy */", "AND NOT l.idle"));
@@ -56,13 +65,38 @@ static HEADS_BUSY: LazyLock<String> =
 pub(crate) const SUSPECT: i16 = 1;
 /// The job can be completed by changing only its lease and its end.
 pub(crate) const PLAIN: i16 = 2;
+/// The same for a job that was claimed without a session, whose last completion also ends the claim's session. Only the
+/// SQL function does that.
+pub(crate) const PLAIN_ALONE: i16 = 4;
+/// The start of the job takes another number of tokens than one.
+pub(crate) const COSTLY: i16 = 8;
+
+/// Ready jobs that a claim reads of a lane with limits at least: it may return some of them to their lines.
+const METERED_MIN: i64 = 32;
 
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
-    conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, QUEUES, KINDS, DEPTHS]).await
+    conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, QUEUES, KINDS, LIMITS, DEPTHS]).await
 }
 
-/// Rows of queue settings, kind settings and depths.
-pub(crate) type SettingRows = (Vec<Row>, Vec<Row>, Vec<Row>);
+/// Rows of settings and depths.
+#[derive(Default)]
+pub(crate) struct SettingRows {
+    queues: Vec<Row>,
+    kinds: Vec<Row>,
+    limits: Vec<Row>,
+    depths: Vec<Row>,
+}
+
+impl SettingRows {
+    /// All settings.
+    pub(crate) async fn read(conn: &Conn<'_>) -> Try<Self> {
+        conn.prepare(&[QUEUES, KINDS, LIMITS]).await?;
+        let (queues, kinds, limits) =
+            try_join3(conn.query(QUEUES, &[]), conn.query(KINDS, &[]), conn.query(LIMITS, &[]))
+                .await?;
+        Ok(Self { queues, kinds, limits, depths: Vec::new() })
+    }
+}
 
 impl Loader<'_, '_> {
     /// Loads sessions, their leases, settings and heads of lanes, and adds the jobs found to the wants.
@@ -82,14 +116,14 @@ impl Loader<'_, '_> {
         let conn = self.conn;
         conn.prepare(&[SESSIONS, HELD_ALL, HELD_KNOWN, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS])
             .await?;
-        conn.prepare(&[QUEUES, KINDS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
+        conn.prepare(&[QUEUES, KINDS, LIMITS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
         let ids: Vec<&str> = wants.sessions.keys().map(SessionId::as_str).collect();
         let all = held_whole(&wants.sessions);
         let (of_claims, numbers): (Vec<&str>, Vec<i64>) = claims(&wants.sessions).unzip();
         let claims = wants.heads.is_some();
         // In the same round trip if nothing else is locked after them.
         let heads_now = wants.heads.as_ref().filter(|_| wants.locks_nothing_more());
-        let (queues, kinds, limit) = heads_now.map_or_else(Default::default, wanted);
+        let (queues, kinds, limit, from) = heads_now.map_or_else(Default::default, wanted);
         let no_queues = BTreeSet::new();
         let ((sessions, whole, part, _, _), (settings, heads, now)) = try_join(
             try_join5(
@@ -101,7 +135,10 @@ impl Loader<'_, '_> {
             ),
             try_join3(
                 self.settings(true, &no_queues),
-                some(heads_now.is_some(), conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit])),
+                some(
+                    heads_now.is_some(),
+                    conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit, &from]),
+                ),
                 conn.query(NOW, &[]),
             ),
         )
@@ -120,11 +157,50 @@ impl Loader<'_, '_> {
             }
         }
         wants.peek.extend(part.iter().map(|row| add_held(loaded, row)));
+        // Before ready jobs are locked.
+        self.groups(wants, loaded).await?;
+        wants.groups.clear();
         if let Some(claim) = wants.heads.as_ref().filter(|_| wants.locks_nothing_more()) {
             let heads = self.or_everywhere(heads, claim).await?;
             jobs.heads = add_heads(loaded, &heads, claim);
+            jobs.heads.extend(self.metered_heads(claim, loaded).await?);
         }
         Ok(())
+    }
+
+    /// Ready jobs of lanes with limits for a claim. The meters of limits over all jobs come first: a transaction with
+    /// locks on ready jobs waits for nothing. Groups that other transactions have locked are skipped with their jobs.
+    async fn metered_heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<Vec<Uuid>> {
+        if !is_metered(claim, loaded) {
+            return Ok(Vec::new());
+        }
+        let conn = self.conn;
+        let (queues, kinds, limit, from) = wanted(claim);
+        let limit = limit.max(METERED_MIN);
+        self.groups(&limits_over_all(claim, loaded), loaded).await?;
+        conn.prepare(&[HEADS_METERED]).await?;
+        let (rows, due) = try_join(
+            conn.query(HEADS_METERED, &[&queues, &kinds, &limit, &from]),
+            self.due_groups(&queues, loaded.now),
+        )
+        .await?;
+        let mut groups: BTreeSet<String> = due.into_iter().map(|(_, it)| it.group).collect();
+        let mut heads = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (lane, head) = head(row);
+            let group = match loaded.is_grouped(&lane) {
+                true => Some(codec::from_text::<codec::Spec>(row.get(6))?.limit_group().to_owned()),
+                false => None,
+            };
+            groups.extend(group.clone());
+            heads.push((lane, head, group));
+        }
+        self.try_groups(groups, loaded).await?;
+        heads.retain(|(.., group)| group.as_ref().is_none_or(|group| loaded.has_group(group)));
+        // All of them, because the claim may return some to their lines.
+        let ids = heads.iter().map(|(_, head, _)| head.id.as_uuid()).collect();
+        drop(loaded.add_heads(claim, heads.into_iter().map(|(lane, head, _)| (lane, head))));
+        Ok(ids)
     }
 
     /// The leases of sessions.
@@ -142,10 +218,11 @@ impl Loader<'_, '_> {
 
     /// Ready jobs for a claim, locked last.
     pub(super) async fn heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<()> {
-        let (queues, kinds, limit) = wanted(claim);
-        let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit]).await?;
+        let (queues, kinds, limit, from) = wanted(claim);
+        let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit, &from]).await?;
         let rows = self.or_everywhere(rows, claim).await?;
         let mut heads = add_heads(loaded, &rows, claim);
+        heads.extend(self.metered_heads(claim, loaded).await?);
         heads.retain(|id| !loaded.is_locked(&job_id(*id)));
         let wants = Wants { parts: claim.parts, ..Wants::default() };
         self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
@@ -156,8 +233,8 @@ impl Loader<'_, '_> {
         if !heads.is_empty() {
             return Ok(heads);
         }
-        let (queues, kinds, limit) = wanted(claim);
-        self.conn.query(HEADS, &[&queues, &kinds, &limit]).await
+        let (queues, kinds, limit, from) = wanted(claim);
+        self.conn.query(HEADS, &[&queues, &kinds, &limit, &from]).await
     }
 
     /// Reads settings; locks queues that limit their depth and reads their depth.
@@ -165,14 +242,15 @@ impl Loader<'_, '_> {
         let conn = self.conn;
         let names: Vec<&str> = depths.iter().map(|name| &**name).collect();
         let limits = !names.is_empty();
-        let (_, queues, kinds, depths) = try_join4(
+        let (_, queues, kinds, limits, depths) = try_join5(
             some(limits, conn.query(LIMITED, &[&names])),
             some(needed, conn.query(QUEUES, &[])),
             some(needed, conn.query(KINDS, &[])),
+            some(needed, conn.query(LIMITS, &[])),
             some(limits, conn.query(DEPTHS, &[&names])),
         )
         .await?;
-        Ok((queues, kinds, depths))
+        Ok(SettingRows { queues, kinds, limits, depths })
     }
 
     /// Sessions wanted because of wanted jobs.
@@ -204,12 +282,21 @@ fn claims(sessions: &BTreeMap<SessionId, Held>) -> impl Iterator<Item = (&str, i
     })
 }
 
-/// The queues and kinds of a claim, and the maximum jobs per lane.
-fn wanted(claim: &Claim) -> (Vec<String>, Option<Vec<String>>, i64) {
+/// The queues and kinds of a claim, the maximum jobs per lane, and the lowest rank.
+fn wanted(claim: &Claim) -> (Vec<String>, Option<Vec<String>>, i64, i64) {
     let queues = claim.queues.iter().map(|want| want.queue.to_string()).collect();
     let kinds = claim.kinds.as_ref();
     let kinds = kinds.map(|kinds| kinds.iter().map(|want| want.kind.to_string()).collect());
-    (queues, kinds, i64::from(claim.limit))
+    let from = claim.from_priority.map_or(-RANK_MAX, i64::from);
+    (queues, kinds, i64::from(claim.limit), from)
+}
+
+/// Whether a claim may find jobs in lanes whose starts the executor decides: limits, or a queue that is held.
+fn is_metered(claim: &Claim, loaded: &Loaded) -> bool {
+    let queues = loaded.queues.as_ref();
+    let mut of_claim = claim.queues.iter().filter_map(|want| queues?.get(&want.queue));
+    of_claim.any(|settings| !settings.limits.is_empty() || settings.held_until.is_some())
+        || loaded.kinds.values().any(|settings| !settings.limits.is_empty())
 }
 
 /// Adds rows of sessions, and of the leases they hold.
@@ -231,14 +318,18 @@ pub(super) fn add_held(loaded: &mut Loaded, row: &Row) -> JobId {
     id
 }
 
-/// Adds settings of queues and kinds, and depths of queues.
-pub(crate) fn add_settings(loaded: &mut Loaded, (queues, kinds, depths): SettingRows) -> Try<()> {
+/// Adds settings of queues and kinds, limits, and depths of queues.
+pub(crate) fn add_settings(loaded: &mut Loaded, rows: SettingRows) -> Try<()> {
+    let SettingRows { queues, kinds, limits, depths } = rows;
     let known = loaded.queues.get_or_insert_default();
     for row in &queues {
         known.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
     }
     for row in &kinds {
         loaded.kinds.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
+    }
+    for row in &limits {
+        loaded.limits.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
     }
     for row in &depths {
         let depth: i64 = row.get(1);
@@ -249,17 +340,34 @@ pub(crate) fn add_settings(loaded: &mut Loaded, (queues, kinds, depths): Setting
 
 /// Adds heads of lanes; returns the jobs that a claim is going to take.
 fn add_heads(loaded: &mut Loaded, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
-    let heads = rows.iter().map(|row| {
-        let lane: LaneKey = (row.get::<_, &str>(0).into(), row.get::<_, &str>(1).into());
-        let head = Head {
-            rank: row.get(2),
-            seq: row.get::<_, i64>(3).cast_unsigned(),
-            id: job_id(row.get(4)),
-            suspect: row.get::<_, i16>(5) & SUSPECT != 0,
-        };
-        (lane, head)
-    });
+    let heads = rows.iter().map(head);
     loaded.add_heads(claim, heads).map(|id| id.as_uuid()).collect()
+}
+
+/// Reads the head of a lane.
+fn head(row: &Row) -> (LaneKey, Head) {
+    let lane = (row.get::<_, &str>(0).into(), row.get::<_, &str>(1).into());
+    let head = Head {
+        rank: row.get(2),
+        seq: row.get::<_, i64>(3).cast_unsigned(),
+        id: job_id(row.get(4)),
+        suspect: row.get::<_, i16>(5) & SUSPECT != 0,
+    };
+    (lane, head)
+}
+
+/// The meters of limits over all jobs that may concern a claim.
+fn limits_over_all(claim: &Claim, loaded: &Loaded) -> Wants {
+    let queues = loaded.queues.as_ref();
+    let of_queues = claim.queues.iter().filter_map(|want| queues?.get(&want.queue));
+    let of_kinds = loaded.kinds.iter().filter(|(kind, _)| {
+        claim.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|want| want.kind == **kind))
+    });
+    let listed = of_queues.map(|settings| &settings.limits);
+    let listed = listed.chain(of_kinds.map(|(_, settings)| &settings.limits)).flatten();
+    let over_all = |name: &&Name| loaded.limits.get(*name).is_some_and(|limit| !limit.by_group);
+    let meters = listed.filter(over_all).cloned().collect();
+    Wants { meters, ..Wants::default() }
 }
 
 /// Reads a session from its row.

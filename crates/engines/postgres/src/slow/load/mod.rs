@@ -1,10 +1,12 @@
 //! Loads and locks the rows that a verb needs, in few round trips. Makes no decisions about jobs.
-//! Locks are taken in one order, which makes deadlocks rare: sessions, settings, unique keys, ordering keys, jobs,
-//! places, tenants. The keys of a job are read from its definition first, which never changes.
+//! Locks are taken in one order, which makes deadlocks rare: sessions, settings, groups and limits, unique keys, ordering keys, jobs,
+//! places, tenants. The keys and the group of a job are read from its definition first, which never changes.
 
 mod due;
 mod gather;
+mod groups;
 mod keys;
+pub(crate) mod peek;
 mod turns;
 
 use crate::conn::Conn;
@@ -14,15 +16,17 @@ use crate::rows::codec::Spec;
 use crate::rows::entries::{self, JobRow, SEQ_BITS, at, job_id};
 use crate::slow::save::{Saves, WorkingSet, saves};
 pub(crate) use due::{EXPIRES, REMOVED};
-use futures_util::future::{try_join3, try_join4};
-pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, add_settings, session};
+use futures_util::future::{try_join, try_join3, try_join4};
+pub(crate) use gather::{
+    CONFIGURE_LOCK, COSTLY, PLAIN, PLAIN_ALONE, SUSPECT, SettingRows, add_settings, session,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{Name, PartName};
 use windlass_core::time::Clock;
-use windlass_executor::{Turns, UniqueSlot};
+use windlass_executor::{LaneKey, Turns, UniqueSlot};
 use windlass_workset::{Held, Known, Store, Wants};
 
 pub(crate) const NOW: &str =
@@ -95,7 +99,8 @@ impl Store for Loader<'_, '_> {
         let (due, claim) = (wants.due, wants.heads.clone());
         for _ in 0..LINKS_MAX {
             jobs.choose(&wants, loaded);
-            self.define(&mut wants, &jobs).await?;
+            self.define(&mut wants, &jobs, loaded).await?;
+            self.groups(&wants, loaded).await?;
             self.read(&wants, loaded, &jobs).await?;
             jobs = Jobs { skip_held: jobs.skip_held, ..Jobs::default() };
             wants = loaded.linked(&wants);
@@ -124,25 +129,39 @@ impl Store for Loader<'_, '_> {
 }
 
 impl Loader<'_, '_> {
-    /// Adds the keys and sessions of the jobs to lock to the wants.
-    async fn define(&self, wants: &mut Wants, jobs: &Jobs) -> Try<()> {
-        if jobs.own.is_empty() {
+    /// Adds the keys, groups and sessions of the jobs to lock to the wants.
+    async fn define(&self, wants: &mut Wants, jobs: &Jobs, loaded: &mut Loaded) -> Try<()> {
+        let needs_limits = !wants.groups.is_empty() || !wants.meters.is_empty();
+        if jobs.own.is_empty() && !needs_limits {
             return Ok(());
         }
-        for row in self.conn.query(DEFINITIONS, &[&jobs.own]).await? {
+        self.conn.prepare(&[DEFINITIONS]).await?;
+        gather::prepare(self.conn).await?;
+        let (defined, settings) = try_join(
+            some(!jobs.own.is_empty(), self.conn.query(DEFINITIONS, &[&jobs.own])),
+            self.settings(loaded.queues.is_none(), &Default::default()),
+        )
+        .await?;
+        if loaded.queues.is_none() {
+            add_settings(loaded, settings)?;
+        }
+        for row in defined {
             if let Some(session) = row.get::<_, Option<String>>(4)
                 && (wants.lease_sessions || row.get::<_, Option<bool>>(5) == Some(true))
             {
                 wants.sessions.entry(SessionId::new(session)).or_insert(Held::All);
             }
-            let Some(spec) = row.get::<_, Option<&str>>(3) else { continue };
-            let spec: Spec = crate::rows::codec::from_text(Some(spec))?;
-            let (queue, kind): (&str, &str) = (row.get(1), row.get(2));
+            let spec: Spec = crate::rows::codec::from_text(row.get(3))?;
+            let lane: LaneKey = (row.get::<_, &str>(1).into(), row.get::<_, &str>(2).into());
             if let Some(unique) = spec.unique.as_ref().filter(|_| !wants.moving_up) {
+                let (queue, kind) = (&*lane.0, &*lane.1);
                 wants.slots.insert(UniqueSlot::new(unique.scope, queue, kind, &unique.key));
             }
-            if let Some(key) = spec.key {
-                wants.lines.insert((queue.into(), key));
+            if let Some(key) = &spec.key {
+                wants.lines.insert((lane.0.clone(), key.clone()));
+            }
+            if loaded.is_grouped(&lane) && !loaded.has_group(spec.limit_group()) {
+                wants.groups.insert(spec.limit_group().to_owned());
             }
         }
         Ok(())

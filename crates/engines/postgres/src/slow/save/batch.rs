@@ -78,6 +78,16 @@ row_sets! { Columns {
     not_in_line: NotInLine (queue: String, key: String, seq: i64)
         "DELETE FROM {s}.key_line t USING unnest($1::text[], $2::text[], $3::bigint[]) d (queue, key, seq)
             WHERE t.queue = ANY(ARRAY[d.queue]) AND t.key = d.key AND t.seq = d.seq";
+    not_in_group: NotInGroup (grp: String, lane: i32, priority: i32, run_at: i64, seq: i64)
+        "DELETE FROM {s}.group_line t
+            USING unnest($1::text[], $2::integer[], $3::integer[], $4::bigint[], $5::bigint[])
+                d (grp, lane, priority, run_at, seq)
+            WHERE t.grp = ANY(ARRAY[d.grp]) AND t.lane = d.lane AND t.priority = d.priority
+                AND t.run_at = d.run_at AND t.seq = d.seq";
+    no_group: NoGroup (grp: String, lane: i32)
+        "DELETE FROM {s}.group_lane t USING unnest($1::text[], $2::integer[]) d (grp, lane)
+            WHERE t.grp = ANY(ARRAY[d.grp]) AND t.lane = d.lane";
+    no_limit: NoLimit (name: String) "DELETE FROM {s}.limit_rule WHERE name = ANY($1)";
     no_deadline: NoDeadline (work: i16, at: i64, id: Uuid)
         "DELETE FROM {s}.deadline t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) d (work, at, id)
             WHERE t.work = ANY(ARRAY[d.work]) AND t.at = d.at AND t.id = d.id";
@@ -137,16 +147,31 @@ row_sets! { Columns {
         "INSERT INTO {s}.aside (id, lane, state)
             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::smallint[])";
     lease: Leases (id: Uuid, token: Uuid, claim_no: i64, started_at: i64, seq: i64, attempt: i64, lane: i32,
-            flags: i16, session: String)
-        "INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session)
+            flags: i16, session: String, grp: Option<String>)
+        "INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session, grp)
             SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                $7::integer[], $8::smallint[], $9::text[])";
+                $7::integer[], $8::smallint[], $9::text[], $10::text[])";
     finished: Finished (id: Uuid, at: i64, lane: i32, state: i16, own: bool)
         "INSERT INTO {s}.finished (id, at, lane, state, own)
             SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::smallint[], $5::boolean[])";
     in_line: InLine (queue: String, key: String, seq: i64, id: Uuid)
         "INSERT INTO {s}.key_line (queue, key, seq, id)
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[])";
+    in_group: InGroup (grp: String, lane: i32, priority: i32, run_at: i64, seq: i64, id: Uuid, cost: i64, name: String)
+        "INSERT INTO {s}.group_line (grp, lane, priority, run_at, seq, id, cost, name)
+            SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::bigint[], $5::bigint[], $6::uuid[],
+                $7::bigint[], $8::text[])";
+    group: Groups (grp: String, lane: i32, queue: String, waiting: i64, ahead: i64, ahead_cost: i64,
+            opens_at: Option<i64>, by_time: bool)
+        "INSERT INTO {s}.group_lane (grp, lane, queue, waiting, ahead, ahead_cost, opens_at, by_time)
+            SELECT * FROM unnest($1::text[], $2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+                $7::bigint[], $8::boolean[]) ORDER BY 1, 2
+            ON CONFLICT (grp, lane) DO UPDATE SET waiting = excluded.waiting, ahead = excluded.ahead,
+                ahead_cost = excluded.ahead_cost, opens_at = excluded.opens_at, by_time = excluded.by_time";
+    meter: Meters (grp: String, name: String, meter: Option<String>, idle_at: i64)
+        "INSERT INTO {s}.meter (grp, name, meter, idle_at)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) ORDER BY 1, 2
+            ON CONFLICT (grp, name) DO UPDATE SET meter = excluded.meter, idle_at = excluded.idle_at";
     deadline: Deadlines (work: i16, at: i64, id: Uuid)
         "INSERT INTO {s}.deadline (work, at, id)
             SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) ON CONFLICT DO NOTHING";
@@ -184,16 +209,35 @@ row_sets! { Columns {
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[],
                 $7::boolean[], $8::text[])
             ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
-    queue: Queues (name: String, settings: String, closed: bool, limited: bool, special: bool, fair: bool)
-        "INSERT INTO {s}.queue (name, settings, closed, limited, special, fair)
+    queue: Queues (name: String, settings: String, closed: bool, limited: bool, special: bool, metered: bool, gated: bool,
+            fair: bool)
+        "INSERT INTO {s}.queue (name, settings, closed, limited, special, metered, gated, fair)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[],
+                $7::boolean[], $8::boolean[])
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
+                limited = excluded.limited, special = excluded.special, metered = excluded.metered,
+                gated = excluded.gated, fair = excluded.fair";
+    kind: Kinds (name: String, settings: String, closed: bool, limited: bool, special: bool, metered: bool)
+        "INSERT INTO {s}.kind (name, settings, closed, limited, special, metered)
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[])
             ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
-                limited = excluded.limited, special = excluded.special, fair = excluded.fair";
-    kind: Kinds (name: String, settings: String, closed: bool, limited: bool)
-        "INSERT INTO {s}.kind (name, settings, closed, limited)
-            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[])
-            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
-                limited = excluded.limited";
+                limited = excluded.limited, special = excluded.special, metered = excluded.metered";
+    limit: Limits (name: String, settings: String, by_group: bool)
+        "INSERT INTO {s}.limit_rule (name, settings, by_group)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[])
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, by_group = excluded.by_group";
+    // Limits by group count these lanes from now on, and so their running jobs.
+    grouped: Grouped (queue: Option<String>, kind: Option<String>)
+        "UPDATE {s}.lease e SET flags = e.flags & ~({flag_plain} | {flag_plain_alone})::smallint,
+                grp = coalesce(j.spec::json ->> 'group', j.spec::json ->> 'tenant', '')
+            FROM {s}.job j, {s}.lane l
+            WHERE j.id = e.id AND l.id = e.lane AND e.grp IS NULL
+                AND (l.queue = ANY($1::text[]) OR l.kind = ANY($2::text[]))";
+    reopened: ReopenedLines (queue: Option<String>, kind: Option<String>, at: i64)
+        "UPDATE {s}.group_lane g SET opens_at = r.at, by_time = true
+            FROM unnest($1::text[], $2::text[], $3::bigint[]) r (queue, kind, at), {s}.lane l
+            WHERE l.id = g.lane AND g.waiting > 0 AND (r.queue IS NULL OR r.queue = g.queue)
+                AND (r.kind IS NULL OR r.kind = l.kind)";
     // A queue that limits ages from now on: adds its waiting jobs.
     ages_begin: AgesBegin (queue: String)
         "INSERT INTO {s}.aging (queue, run_at, id)

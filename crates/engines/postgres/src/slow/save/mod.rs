@@ -1,6 +1,7 @@
 //! Turns the changes of a run into statements: one delete and one insert per table. Makes no decisions.
 
 mod batch;
+mod groups;
 mod place;
 mod settings;
 
@@ -9,10 +10,10 @@ use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::codec::{self, Spec, Tail};
 use crate::rows::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, JobRow, SIGNALLED, WAITS};
 use crate::rows::lanes::Lanes;
-use crate::slow::load::{EXPIRES, PLAIN, SUSPECT};
+use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, SUSPECT};
 pub(crate) use batch::Batch;
 use batch::Columns;
-pub(crate) use place::Place;
+pub(crate) use place::{InGroup, Place};
 use std::collections::{BTreeMap, HashMap};
 use windlass_core::model::{Counters, Name, PartName, Parts, Placement, State};
 use windlass_core::{JobId, Result};
@@ -52,6 +53,7 @@ pub(crate) fn saves(
     saver.keys();
     saver.turns(turns);
     saver.settings()?;
+    saver.groups()?;
     for StaleDeadline { queue, at, id } in &set.base().stale {
         let (at, id) = (at.as_millis(), id.as_uuid());
         match queue {
@@ -258,6 +260,9 @@ impl Saver<'_> {
         if let Some((queue, key, seq)) = &place.in_line {
             rows.not_in_line.push(queue.to_string(), key.clone(), *seq);
         }
+        if let Some(InGroup { group, priority, run_at, seq, .. }) = place.in_group.clone() {
+            rows.not_in_group.push(group, lane, priority, run_at, seq);
+        }
     }
 
     fn enter(&mut self, entry: &Entry, place: &Place, lane: i32) {
@@ -284,13 +289,22 @@ impl Saver<'_> {
         if let Some((queue, key, seq)) = &place.in_line {
             rows.in_line.push(queue.to_string(), key.clone(), *seq, id);
         }
+        if let Some(InGroup { group, priority, run_at, seq, cost, limit }) = place.in_group.clone()
+        {
+            rows.in_group.push(group, lane, priority, run_at, seq, id, cost, limit);
+        }
     }
 
     fn lease(&mut self, entry: &Entry, place: &Place, lane: i32) {
         let Some((leased, token)) = entry.leased.as_ref().zip(place.token) else { return };
         // The session of a single claim ends with its last lease, which the fast path would not notice.
-        let alone = self.set.is_alone(&leased.session);
-        let marks = if alone { 0 } else { marks(entry) & PLAIN };
+        let header = &entry.job.header;
+        let by_group = self.set.counts_groups(&(header.queue.clone(), header.kind.clone()));
+        let marks = match entry.job.completes_plainly(by_group) {
+            true if self.set.is_alone(&leased.session) => PLAIN_ALONE,
+            true => PLAIN,
+            false => 0,
+        };
         self.rows.lease.push(
             entry.id().as_uuid(),
             token,
@@ -301,6 +315,7 @@ impl Saver<'_> {
             lane,
             marks,
             leased.session.to_string(),
+            by_group.then(|| header.limit_group().to_owned()),
         );
     }
 
@@ -390,7 +405,15 @@ fn is_as_enqueued(entry: &Entry) -> bool {
     let is_leased = job.state == State::Running;
     let entered = job.transitions == 1 + u32::from(is_leased)
         && (is_leased || job.changed_at == job.header.created_at);
-    usual && entered && counters && !entry.waits && !entry.signalled && entry.past.is_empty()
+    // A lane's settings name the limits of a running job.
+    let unlimited = is_leased || job.limits.is_empty();
+    usual
+        && entered
+        && counters
+        && unlimited
+        && !entry.waits
+        && !entry.signalled
+        && entry.past.is_empty()
 }
 
 fn flags(entry: &Entry) -> i16 {
@@ -404,6 +427,9 @@ fn flags(entry: &Entry) -> i16 {
 /// The flags of a job for claims and completions.
 fn marks(entry: &Entry) -> i16 {
     let suspect = if entry.job.header.counters.is_suspect() { SUSPECT } else { 0 };
-    let plain = if entry.job.completes_plainly() { PLAIN } else { 0 };
-    suspect | plain
+    // Of a ready job, only limits by group are recorded.
+    let plain = entry.job.completes_plainly(!entry.job.limits.is_empty());
+    let plain = if plain { PLAIN } else { 0 };
+    let costly = if entry.job.header.cost == 1 { 0 } else { COSTLY };
+    suspect | plain | costly
 }

@@ -22,6 +22,35 @@ pub(crate) struct Place {
     pub(crate) ages: bool,
     /// Its position in the line of its ordering key.
     pub(crate) in_line: Option<(Name, String, i64)>,
+    /// Its position in the line of its group.
+    pub(crate) in_group: Option<InGroup>,
+}
+
+/// The position of a job in the line of its group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InGroup {
+    pub(crate) group: String,
+    pub(crate) priority: i32,
+    pub(crate) run_at: i64,
+    pub(crate) seq: i64,
+    pub(crate) cost: i64,
+    /// The limit that it waits for.
+    pub(crate) limit: String,
+}
+
+impl InGroup {
+    fn of(entry: &Entry) -> Option<Self> {
+        let limit = entry.job.limits.first().filter(|_| entry.in_group_line())?;
+        let (header, place) = (&entry.job.header, entry.line_place());
+        Some(Self {
+            group: header.limit_group().to_owned(),
+            priority: place.priority,
+            run_at: place.run_at.as_millis(),
+            seq: place.seq.cast_signed(),
+            cost: header.cost.into(),
+            limit: limit.to_string(),
+        })
+    }
 }
 
 impl Place {
@@ -44,6 +73,7 @@ impl Place {
             deadline,
             ages: place.ages,
             in_line: key.map(|key| (header.queue.clone(), key, seq)),
+            in_group: InGroup::of(entry),
         }
     }
 }

@@ -1,0 +1,109 @@
+//! Claims from queues whose limits count all jobs: the executor decides how many plain jobs may start, and the statement
+//! of the fast path starts them.
+//!
+//! The meters of the limits are locked until the claim commits, so claims under one limit follow each other.
+
+use super::claim::{FastClaim, Pass};
+use crate::conn::Lent;
+use crate::conn::error::Try;
+use crate::engine::PostgresEngine;
+use crate::slow::load::{Loaded, Loader};
+use crate::slow::perform::commit;
+use crate::slow::save::{WorkingSet, saves};
+use futures_util::future::join;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use windlass_core::engine::Claimed;
+use windlass_core::model::Name;
+use windlass_core::sync::lock;
+use windlass_core::{Result, Timestamp};
+use windlass_executor::{Executor, LaneKey};
+
+/// Maximum number of queues whose limits are remembered.
+const QUEUES_MAX: usize = 10_000;
+
+/// The limits of queues under limits over all jobs, as their last claim found them. The next claim reads them again.
+#[derive(Default)]
+pub(crate) struct Gates {
+    limits: Mutex<HashMap<Name, BTreeSet<Name>>>,
+}
+
+impl Gates {
+    /// Notes a queue under such limits. Its next claim learns their names.
+    pub(super) fn note(&self, queue: &Name) {
+        let mut all = lock(&self.limits);
+        if all.len() < QUEUES_MAX {
+            all.entry(queue.clone()).or_default();
+        }
+    }
+
+    /// The limits of a queue; `None` if it had none.
+    pub(crate) fn of(&self, queue: &Name) -> Option<BTreeSet<Name>> {
+        lock(&self.limits).get(queue).cloned()
+    }
+
+    fn set(&self, queue: &Name, limits: BTreeSet<Name>) {
+        let mut all = lock(&self.limits);
+        if limits.is_empty() {
+            all.remove(queue);
+        } else if all.len() < QUEUES_MAX {
+            all.insert(queue.clone(), limits);
+        }
+    }
+}
+
+impl PostgresEngine {
+    /// Executes a claim from a queue under limits over all jobs; returns `None` if the slow path must do it.
+    pub(super) async fn claim_gated(
+        &self,
+        conn: &Lent,
+        fast: &mut FastClaim<'_>,
+    ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
+        let queue = fast.queue_name().clone();
+        let gates = &self.inner.gates;
+        let expected = gates.of(&queue).unwrap_or_default();
+        let mut loaded = Loaded::default();
+        let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+        // Together, in one round trip.
+        let (begun, counted) =
+            join(conn.plain(super::claim::BEGIN), loader.gate(&expected, &mut loaded)).await;
+        begun?;
+        counted?;
+        // No kind: the statement leaves kinds with limits to the slow path.
+        let lane: LaneKey = (queue.clone(), "".into());
+        let listed: BTreeSet<Name> = loaded.names_of_limits(&lane).into_iter().collect();
+        gates.set(&queue, listed.clone());
+        if listed != expected || loaded.is_grouped(&lane) {
+            conn.command("ROLLBACK").await?;
+            return Ok(None);
+        }
+        let mut run = self.run_over(&loaded, conn);
+        let most = run.may_start(&lane, fast.limit(), loaded.now)?;
+        let takes_tokens = loaded.limits_of(&lane).any(|(_, limit)| limit.rule.rate.is_some());
+        fast.pass(Pass { most, takes_tokens });
+        let answer =
+            fast.claim(conn, self.inner.shared.test_now().map(Timestamp::as_millis)).await?;
+        if takes_tokens {
+            run.started(&lane, answer.jobs.len() as u32, loaded.now)?;
+            let (set, turns) = run.into_parts();
+            commit(conn, saves(&set, &turns, &conn.lanes)?.batches).await?;
+        }
+        fast.read(self, conn, answer).await
+    }
+
+    /// An executor over loaded rows.
+    pub(crate) fn run_over<'l>(
+        &self,
+        loaded: &'l Loaded,
+        conn: &'l Lent,
+    ) -> Executor<WorkingSet<'l>> {
+        let shared = &self.inner.shared;
+        let set = WorkingSet::over(loaded, &*conn.lanes);
+        let random = Arc::clone(&shared.random);
+        let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
+        let queues = loaded.queues.clone().unwrap_or_default();
+        run.restore(loaded.sessions.clone(), queues, loaded.kinds.clone());
+        run.restore_limits(loaded.limits.clone());
+        run
+    }
+}
