@@ -80,6 +80,9 @@ impl Trouble {
             SqlState::TOO_MANY_CONNECTIONS,
             // A partition was added for a row on its way to the default partition.
             SqlState::CHECK_VIOLATION,
+            // Statements are sent together: an earlier one failed, and its error was not read first. If that one cannot
+            // be resolved by another run, the next run returns it.
+            SqlState::IN_FAILED_SQL_TRANSACTION,
         ];
         match code {
             Some(code) if retryable.contains(code) => Self::Retryable(unavailable(reason)),
@@ -149,4 +152,16 @@ pub(crate) fn unavailable(reason: impl Into<String>) -> Error {
 
 pub(crate) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { store: "postgres".into(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_statement_after_the_failed_one_is_retryable() {
+        let code = SqlState::IN_FAILED_SQL_TRANSACTION;
+        let reason = "current transaction is aborted".to_owned();
+        assert!(matches!(Trouble::of(Some(&code), "", reason), Trouble::Retryable(_)));
+    }
 }

@@ -147,6 +147,11 @@ impl<'a> FastClaim<'a> {
         }
     }
 
+    /// Locks the session. Returns no row if it has expired or was never opened.
+    pub(super) async fn lock(&self, conn: &Conn<'_>) -> Try<Vec<Row>> {
+        conn.query(LOCK, &[&self.session, &self.claim_no]).await
+    }
+
     /// Locks the session, claims, and reads the leased jobs, in one round trip. Commits, unless the caller has to store
     /// the tokens that the jobs took.
     pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
@@ -157,7 +162,6 @@ impl<'a> FastClaim<'a> {
         let commits = !self.pass.is_some_and(|pass| pass.takes_tokens);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
-        let to_lock: Params<'_> = &[session, claim_no];
         let to_claim: Params<'_> = &[
             session,
             claim_no,
@@ -176,7 +180,7 @@ impl<'a> FastClaim<'a> {
         let (of_jobs, of_parts): (Params<'_>, Params<'_>) =
             (&[session, claim_no, &payload], &[session, claim_no, &bits]);
         let (locked, summary, jobs, parts, ()) = try_join5(
-            conn.query(LOCK, to_lock),
+            self.lock(conn),
             conn.query(self.statement(), to_claim),
             conn.query(LEASED, of_jobs),
             conn.query(LEASED_PARTS, of_parts),

@@ -10,7 +10,7 @@ use crate::engine::PostgresEngine;
 use crate::slow::load::{Loaded, Loader};
 use crate::slow::perform::commit;
 use crate::slow::save::{WorkingSet, saves};
-use futures_util::future::join;
+use futures_util::future::join3;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::Claimed;
@@ -64,10 +64,16 @@ impl PostgresEngine {
         let expected = gates.of(&queue).unwrap_or_default();
         let mut loaded = Loaded::default();
         let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
-        // Together, in one round trip.
-        let (begun, counted) =
-            join(conn.plain(super::claim::BEGIN), loader.gate(&expected, &mut loaded)).await;
+        // Together, in one round trip. The session is locked before the meters, as on the slow path: two claims of one
+        // session would wait for each other otherwise.
+        let (begun, locked, counted) = join3(
+            conn.plain(super::claim::BEGIN),
+            fast.lock(conn),
+            loader.gate(&expected, &mut loaded),
+        )
+        .await;
         begun?;
+        locked?;
         counted?;
         // No kind: the statement leaves kinds with limits to the slow path.
         let lane: LaneKey = (queue.clone(), "".into());

@@ -13,6 +13,7 @@ mod dead_bytes;
 mod drivers;
 mod isolation;
 mod joined;
+mod lock_order;
 mod migrations;
 mod parity;
 mod payloads;
