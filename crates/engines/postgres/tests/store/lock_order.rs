@@ -16,7 +16,7 @@ const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
 /// Returns when `count` transactions of this database wait for a lock.
 async fn until_waiting(watch: &Client, count: i64) {
     for _ in 0..2_000 {
-        if watch.query_one(WAITING, &[]).await.unwrap().get::<_, i64>(0) >= count {
+        if watch.query_one(WAITING, &[]).await.expect("answers").get::<_, i64>(0) >= count {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -43,7 +43,9 @@ async fn claims_of_one_session_on_both_paths_do_not_wait_for_each_other_under_a_
     let claim = |claim_no, queues: &[&str]| {
         let by = Claimant::Session { session: session.clone(), claim_no };
         let mut claim = Claim::new(by, "limited", 1);
-        claim.queues.extend(queues.iter().map(|queue| QueueWant { queue: (*queue).into(), limit: u32::MAX }));
+        claim.queues.extend(
+            queues.iter().map(|queue| QueueWant { queue: (*queue).into(), limit: u32::MAX }),
+        );
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { engine.claim(claim).await.map(|it| it.value.jobs.len()) })
     };
