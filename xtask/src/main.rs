@@ -5,13 +5,16 @@ mod axe;
 mod bench;
 mod chromium;
 mod deny;
+mod docs;
 mod lint;
 mod mutants;
 mod openapi;
+mod package;
 mod pgbouncer;
 mod postgres;
 mod postgres_versions;
 mod process;
+mod promtool;
 mod schemathesis;
 mod services;
 mod steps;
@@ -40,6 +43,10 @@ enum Cli {
     Bench(bench::Options),
     /// Regenerate docs/openapi.json from the routes of the server.
     Openapi,
+    /// Build the documentation as a site.
+    Docs(docs::Options),
+    /// Build an archive and a Debian package of the command, with completions and manual pages.
+    Package(package::Options),
     /// Test a server against its own OpenAPI document with generated requests.
     Schemathesis(schemathesis::Options),
     /// Test the PostgreSQL engine on every supported version of PostgreSQL.
@@ -55,6 +62,8 @@ fn main() -> ExitCode {
         Cli::Mutants(options) => mutants::run(&options),
         Cli::Bench(options) => bench::run(&options),
         Cli::Openapi => openapi::run(),
+        Cli::Docs(options) => docs::run(&options),
+        Cli::Package(options) => package::run(&options),
         Cli::Schemathesis(options) => schemathesis::run(&options),
         Cli::PostgresVersions(options) => postgres_versions::run(&options),
     };

@@ -1,14 +1,15 @@
 //! The servers that tests need: started before the first test, stopped after the last, even if tests fail.
 
 use crate::postgres::Postgres;
-use crate::{axe, chromium, pgbouncer};
+use crate::{axe, chromium, pgbouncer, promtool};
 use anyhow::Result;
 
 /// Held while tests run; dropping it stops what it started.
 #[must_use = "dropping it stops the servers"]
 pub(crate) struct Services {
     postgres: Option<Postgres>,
-    axe: Option<(&'static str, String)>,
+    /// Variables with the programs of ignored tests.
+    programs: Vec<(&'static str, String)>,
 }
 
 impl Services {
@@ -17,12 +18,12 @@ impl Services {
     pub(crate) fn start(long: bool) -> Result<Self> {
         chromium::ensure()?;
         pgbouncer::ensure()?;
-        let axe = if long { Some(axe::ensure()?) } else { None };
-        Ok(Self { postgres: Postgres::start()?, axe })
+        let programs = if long { vec![axe::ensure()?, promtool::ensure()?] } else { Vec::new() };
+        Ok(Self { postgres: Postgres::start()?, programs })
     }
 
     /// Environment variables for the tests.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.postgres.iter().flat_map(Postgres::variables).chain(self.axe.clone()).collect()
+        self.postgres.iter().flat_map(Postgres::variables).chain(self.programs.clone()).collect()
     }
 }

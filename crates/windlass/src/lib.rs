@@ -189,6 +189,10 @@ mod guides {
     struct Schedules;
     #[doc = include_str!("../../../docs/guides/limits.md")]
     struct Limits;
+    #[doc = include_str!("../../../docs/guides/web-application.md")]
+    struct WebApplication;
+    #[doc = include_str!("../../../docs/guides/idempotent-handlers.md")]
+    struct IdempotentHandlers;
     #[doc = include_str!("../../../docs/guides/services.md")]
     struct Services;
     #[cfg(all(feature = "process", unix))]

@@ -1,12 +1,12 @@
-//! Links: every link in Markdown to a file in the repository must resolve.
+//! Links: every link in Markdown to a file in the repository, and to a heading of a page, must resolve.
 
 use super::Finding;
 use super::tree::{File, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let pages = tree.with_extension(&["md"]).filter(|file| {
-        let front = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
-        front.contains(&file.path.as_str()) || file.path.starts_with("docs/")
+        let places = ["docs/", "ops/"];
+        !file.path.contains('/') || places.iter().any(|place| file.path.starts_with(place))
     });
     pages.flat_map(|page| in_page(tree, page)).collect()
 }
@@ -22,15 +22,22 @@ fn in_page(tree: &Tree, page: &File) -> Vec<Finding> {
             continue;
         }
         for target in targets(&without_code(text)) {
-            if is_local(&target) && !resolve(&page.path, &target).is_some_and(|it| tree.holds(&it))
-            {
-                findings.push(Finding {
-                    path: page.path.clone(),
-                    line,
-                    what: format!("the link to `{target}` is broken"),
-                    way_out: "point it at a file of this repository".to_owned(),
-                });
-            }
+            let way_out = match is_local(&target).then(|| resolve(&page.path, &target)) {
+                None => continue,
+                Some(Some(path)) if tree.holds(&path) && has_heading(tree, &path, &target) => {
+                    continue;
+                }
+                Some(Some(path)) if tree.holds(&path) => {
+                    "point it at a heading of that page, in lower case with hyphens"
+                }
+                Some(_) => "point it at a file of this repository",
+            };
+            findings.push(Finding {
+                path: page.path.clone(),
+                line,
+                what: format!("the link to `{target}` is broken"),
+                way_out: way_out.to_owned(),
+            });
         }
     }
     findings
@@ -51,12 +58,35 @@ fn targets(line: &str) -> Vec<String> {
 }
 
 fn is_local(target: &str) -> bool {
-    !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
+    !target.contains("://") && !target.starts_with("mailto:")
+}
+
+/// Whether the page has the heading that the target names, if it names one.
+fn has_heading(tree: &Tree, path: &str, target: &str) -> bool {
+    let Some((_, anchor)) = target.split_once('#') else { return true };
+    let Some(page) = tree.with_extension(&["md"]).find(|file| file.path == path) else {
+        return true;
+    };
+    let mut in_code = false;
+    page.lines().any(|(_, text)| {
+        in_code ^= text.trim_start().starts_with("```");
+        let heading = text.trim_start_matches('#');
+        !in_code && heading.len() < text.len() && anchor_of(heading) == anchor
+    })
+}
+
+/// The name that Markdown renderers give to a heading.
+fn anchor_of(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// The target as a path relative to the repository root; `None` if it is outside the repository.
 fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
+    if target.is_empty() {
+        return Some(page.to_owned());
+    }
     let mut path: Vec<&str> = page.split('/').collect();
     path.pop();
     if target.starts_with('/') {
@@ -79,7 +109,8 @@ mod tests {
     use super::*;
 
     fn found(page: &str, text: &str) -> Vec<String> {
-        let others = [("docs/adr/001-traits.md", ""), ("crates/core/src/lib.rs", "")];
+        let adr = "# 001\n## Why, and `how`\n```\n# code\n```\n";
+        let others = [("docs/adr/001-traits.md", adr), ("crates/core/src/lib.rs", "")];
         let tree = Tree::of(&[(page, text), others[0], others[1]]);
         check(&tree).into_iter().map(|finding| finding.to_string()).collect()
     }
@@ -94,10 +125,20 @@ mod tests {
 
     #[test]
     fn links_resolve_from_their_page_and_may_name_directories() {
-        let good = "[a](adr/001-traits.md#x) [b](../crates/core) [c](/docs/) [d](#here)";
+        let good = "[a](adr/001-traits.md#001) [b](../crates/core) [c](/docs/) [d](#here)\n# Here";
         assert!(found("docs/guide.md", good).is_empty());
         assert_eq!(found("docs/guide.md", "[a](docs/adr/001-traits.md)").len(), 1);
         assert_eq!(found("docs/guide.md", "[a](../../elsewhere.md)").len(), 1);
+    }
+
+    #[test]
+    fn a_link_to_a_heading_needs_that_heading() {
+        let found =
+            |anchor: &str| found("README.md", &format!("[a](docs/adr/001-traits.md#{anchor})"));
+        assert!(found("why-and-how").is_empty());
+        for missing in ["why", "code", ""] {
+            assert_eq!(found(missing).len(), 1, "{missing}");
+        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ mod jobs;
 mod keys;
 mod kinds;
 mod limits;
+mod man;
 mod migrate;
 mod queues;
+mod reference;
 mod scale;
 mod schedules;
 mod serve;
@@ -79,6 +81,11 @@ enum Command {
     Torture(torture::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write manual pages
+    Man(man::Args),
+    /// Print the help of all commands as a page of the documentation
+    #[command(hide = true)]
+    Reference,
     /// Run one measurement in a separate process, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
     BenchRun,
@@ -116,6 +123,8 @@ impl Cli {
             Command::Torture(args) => args.run(),
             Command::TortureClient => crate::torture::run_client(),
             Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
+            Command::Reference => reference::run(),
             Command::BenchRun => bench::run_one(),
             Command::BenchServe(args) => {
                 crate::bench::end_with_parent();

@@ -82,6 +82,23 @@ fn every_shell_completes_every_command_but_the_hidden_ones() {
 }
 
 #[test]
+fn every_command_has_a_manual_page_and_a_section_in_the_reference() {
+    let store = Store::new();
+    let dir = tempfile::tempdir().unwrap();
+    store.run(&["man", dir.path().join("new").to_str().unwrap()]).ok();
+    let page = |name: &str| std::fs::read_to_string(dir.path().join("new").join(name)).unwrap();
+    assert!(page("windlass.1").contains(".SH NAME\nwindlass"), "{}", page("windlass.1"));
+    assert!(page("windlass-limits-set.1").contains("max\\-running"));
+    let reference = store.run(&["reference"]).ok();
+    for heading in ["## windlass\n", "## windlass enqueue\n", "## windlass limits set\n"] {
+        assert!(reference.contains(heading), "{heading}");
+    }
+    for hidden in ["windlass help", "bench-run"] {
+        assert!(!reference.contains(&format!("## {hidden}")), "{hidden}");
+    }
+}
+
+#[test]
 fn no_password_is_ever_shown() {
     let store = Store::new();
     let url = "postgres://ada:s3cr3t@db/jobs";
