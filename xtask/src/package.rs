@@ -17,14 +17,14 @@ pub(crate) struct Options {
     /// Profile of the build; `dist` is for packages that are published
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Directory for the packages [default: package in the target directory]
+    /// Directory for the packages [default: packages in the target directory]
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let target = process::target()?;
-    let out = options.out.clone().unwrap_or_else(|| target.join("package"));
+    let out = options.out.clone().unwrap_or_else(|| target.join("packages"));
     let mut build = process::cargo_locked(&["build", "--package", "windlass-cli"])?;
     process::stream(build.args(["--profile", &options.profile]))?;
     // Cargo keeps the files of the profile `dev` in `debug`.

@@ -1,4 +1,4 @@
-//! Manifests: every crate inherits its lints, edition, Rust version and licence from the workspace.
+//! Manifests: every crate inherits its lints, edition, Rust version and licence from the workspace, and can be published.
 
 use super::Finding;
 use super::tree::{File, Tree};
@@ -10,7 +10,28 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree
         .files()
         .filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"));
-    manifests.flat_map(in_manifest).collect()
+    manifests.flat_map(|it| in_manifest(it).into_iter().chain(cycles(it))).collect()
+}
+
+/// Crates of ours under `[dev-dependencies]` that have a version: cargo removes those without one when it publishes a
+/// crate, and the tests of a crate may need crates that depend on it.
+fn cycles(manifest: &File) -> Vec<Finding> {
+    let mut in_tests = false;
+    let mut findings = Vec::new();
+    for (line, text) in manifest.lines() {
+        if text.starts_with('[') {
+            in_tests = text.starts_with("[dev-dependencies");
+        }
+        if in_tests && text.starts_with("windlass") && !text.contains("path = ") {
+            findings.push(Finding {
+                path: manifest.path.clone(),
+                line,
+                what: "a crate for tests has a version, so this one cannot be published".to_owned(),
+                way_out: "name its path instead: `windlass-x = { path = \"../x\" }`".to_owned(),
+            });
+        }
+    }
+    findings
 }
 
 fn in_manifest(manifest: &File) -> Vec<Finding> {
@@ -85,5 +106,14 @@ mod tests {
     fn inheriting_under_another_table_does_not_count() {
         let manifest = GOOD.replace("[package]", "[package.metadata]");
         assert_eq!(found("crates/core/Cargo.toml", &manifest).len(), 3);
+    }
+
+    #[test]
+    fn crates_of_ours_for_tests_have_a_path_and_no_version() {
+        let bad = format!("{GOOD}\n[dev-dependencies]\nwindlass-kit.workspace = true\n");
+        let found_in_bad = found("crates/x/Cargo.toml", &bad);
+        assert_eq!(found_in_bad.len(), 1, "{found_in_bad:?}");
+        let good = format!("{GOOD}\n[dev-dependencies]\nwindlass-kit = {{ path = \"../kit\" }}\n");
+        assert!(found("crates/x/Cargo.toml", &good).is_empty());
     }
 }
