@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 /// Windlass: durable background jobs.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about, propagate_version = true, after_help = crate::exit::HELP)]
+#[command(name = "windlass", version, propagate_version = true, after_help = crate::exit::HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
