@@ -58,6 +58,19 @@ pub const FOLLOW_UPS_MAX: usize = 1_000;
 /// Follow-up jobs of all items of one settle together.
 pub const SETTLE_FOLLOW_UPS_MAX: usize = ENQUEUE_BATCH_MAX;
 
+/// Jobs that one job may depend on.
+pub const DEPENDENCIES_MAX: usize = 50_000;
+/// Dependencies of all jobs of one enqueue, or of all follow-ups of one settle, together.
+pub const BATCH_DEPENDENCIES_MAX: usize = 50_000;
+/// Bytes of the results of its dependencies that are copied into a job; further ones stay with the jobs they belong to.
+pub const INPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Dependents that the end of one job resolves in its own step; maintenance continues with the others.
+pub const RESOLUTIONS_MAX: u32 = 1_000;
+/// Dependents that one call resolves, for all jobs that end in it.
+pub const CALL_RESOLUTIONS_MAX: u32 = 10_000;
+/// Length of the longest chain of jobs that end in one step because of each other; maintenance continues.
+pub const CASCADE_MAX: u32 = 8;
+
 /// Default number of failed attempts after which a job is dead.
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
 /// Highest configurable number of attempts.

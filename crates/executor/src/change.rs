@@ -9,6 +9,7 @@ use crate::unknown;
 use windlass_core::engine::{
     Capability, Change, ChangeItem, Changed, Configure, Edits, Item, Settings, check_items,
 };
+use windlass_core::limits::CALL_RESOLUTIONS_MAX;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Due, Order};
 use windlass_core::{Error, Result, Timestamp};
@@ -17,6 +18,7 @@ impl<R: Rows> Executor<R> {
     /// Changes jobs; see [`windlass_core::engine::Admin::change`].
     pub fn change(&mut self, batch: Vec<ChangeItem>, now: Timestamp) -> Result<Vec<Item<Changed>>> {
         check_items(&batch)?;
+        self.begin_resolving(CALL_RESOLUTIONS_MAX);
         Ok(batch.into_iter().map(|item| self.change_one(item, now)).collect())
     }
 

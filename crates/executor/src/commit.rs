@@ -133,8 +133,8 @@ impl<R: Rows> Executor<R> {
         step(from, event, facts).map_err(|Refusal(hint)| Error::Refused { id, state, event, hint })
     }
 
-    /// Executes a transition, and releases jobs from the lines of limits in which it made room. `view` reads the job as
-    /// it is stored.
+    /// Executes a transition, releases jobs from the lines of limits in which it made room, and resolves the dependents of
+    /// a job that ended. `view` reads the job as it is stored.
     pub(crate) fn commit<T>(
         &mut self,
         taken: Taken,
@@ -144,6 +144,7 @@ impl<R: Rows> Executor<R> {
     ) -> Result<(Option<State>, T)> {
         let (next, viewed, left) = self.carry_out(taken, data, now, view)?;
         self.examine_left(left, now)?;
+        self.resolve_ended(now)?;
         Ok((next, viewed))
     }
 
@@ -182,6 +183,7 @@ impl<R: Rows> Executor<R> {
                 self.rows.remove(entry)?;
             }
         }
+        self.follow_reopened()?;
         if let Some((queue, key)) = line
             && let Some((_, first)) = self.rows.line(&queue, &key)?.first
         {
@@ -213,7 +215,10 @@ impl<R: Rows> Executor<R> {
             Effect::CountFailure => counters.failures = counters.failures.saturating_add(1),
             Effect::CountCrash => counters.crashes = counters.crashes.saturating_add(1),
             Effect::ClearCrashes => counters.crashes = 0,
-            Effect::StartOver => entry.start_over(),
+            Effect::StartOver => {
+                entry.start_over();
+                self.look_up_again(entry)?;
+            }
             Effect::RequestCancel => entry.job.cancel_requested = true,
             Effect::BeginWait => entry.waits = true,
             Effect::EndWait => entry.waits = false,
@@ -234,6 +239,8 @@ impl<R: Rows> Executor<R> {
             Effect::TakeKey => entry.holds_key = entry.job.header.key.is_some(),
             // `commit` frees the first job in line once this one is stored.
             Effect::HandOverKey => entry.holds_key = false,
+            // `commit` resolves them once this job is stored.
+            Effect::Resolve => self.queue_end(entry),
             Effect::JoinLine => self.join_line(entry, now)?,
             Effect::Moved => self.enter(entry, next, now),
             Effect::Arrive => self.place(entry, next, now),

@@ -1,13 +1,14 @@
 //! Enqueue: jobs one by one, all or nothing, or as follow-ups of a settled job.
 
 use crate::commit::Transition;
+use crate::dependencies::storing_order;
 use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
 use crate::rows::Rows;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
-use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
+use windlass_core::limits::{CALL_RESOLUTIONS_MAX, LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, HeaderFields, Job, Name, NewJob, State};
 use windlass_core::policy::{Holder, Unique, UniqueVerdict};
@@ -27,6 +28,10 @@ pub(crate) struct BatchPreview {
     freed: Option<JobId>,
     /// The unique key that a job leaves behind in the same step, because it moves to another queue.
     left: Option<UniqueSlot>,
+    /// Ids of jobs that are stored in the same step, all or nothing; others of the batch may depend on them.
+    promised: BTreeSet<JobId>,
+    /// Jobs of the batch that others of it depend on.
+    needed: BTreeSet<JobId>,
     /// Whether depth limits do not apply: follow-ups may enter a full queue.
     pub(crate) any_depth: bool,
 }
@@ -42,6 +47,7 @@ impl<R: Rows> Executor<R> {
     /// Stores jobs; see [`windlass_core::engine::Jobs::enqueue`].
     pub fn enqueue(&mut self, mut request: Enqueue, now: Timestamp) -> Result<Vec<Item<Enqueued>>> {
         request.check()?;
+        self.begin_resolving(CALL_RESOLUTIONS_MAX);
         if request.mode == Mode::Each {
             return Ok(request.jobs.into_iter().map(|job| self.enqueue_one(job, now)).collect());
         }
@@ -56,7 +62,25 @@ impl<R: Rows> Executor<R> {
             };
             return Ok((0..request.jobs.len()).map(aborted).collect());
         }
-        Ok(request.jobs.into_iter().map(|job| self.admit(job, now)).collect())
+        self.admit_all(request.jobs, now)
+    }
+
+    /// Stores jobs whose preview succeeded, each after those that it depends on. Returns the results in their order.
+    pub(crate) fn admit_all(
+        &mut self,
+        jobs: Vec<NewJob>,
+        now: Timestamp,
+    ) -> Result<Vec<Item<Enqueued>>> {
+        let order = storing_order(&jobs).map_err(|(_, error)| error)?;
+        let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
+        let mut admitted: Vec<(usize, Item<Enqueued>)> = Vec::with_capacity(jobs.len());
+        for index in order {
+            if let Some(job) = jobs[index].take() {
+                admitted.push((index, self.admit(job, now)));
+            }
+        }
+        admitted.sort_unstable_by_key(|(index, _)| *index);
+        Ok(admitted.into_iter().map(|(_, item)| item).collect())
     }
 
     fn enqueue_one(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
@@ -66,15 +90,22 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// Checks that all of these jobs can be stored, in order; the error names the first that cannot.
+    /// Checks that all of these jobs can be stored, in the order in which they will be; the error names the first that
+    /// cannot.
     pub(crate) fn preview_all(
         &self,
         jobs: &[NewJob],
         mut batch: BatchPreview,
         now: Timestamp,
     ) -> Result<(), (usize, Error)> {
-        jobs.iter().enumerate().try_for_each(|(index, job)| {
-            self.preview(job, &mut batch, now).map(|_| ()).map_err(|error| (index, error))
+        let order = storing_order(jobs)?;
+        let edges = || jobs.iter().flat_map(|job| &job.after);
+        if edges().next().is_some() {
+            batch.promised = jobs.iter().filter_map(|job| job.id).collect();
+            batch.needed = edges().map(|dependency| dependency.job).collect();
+        }
+        order.into_iter().try_for_each(|index| {
+            self.preview(&jobs[index], &mut batch, now).map(|_| ()).map_err(|error| (index, error))
         })
     }
 
@@ -89,6 +120,7 @@ impl<R: Rows> Executor<R> {
         job.check(now, self.capabilities.payload_bytes_max)?;
         self.check_scope(job.unique.as_ref())?;
         self.check_limits(job)?;
+        self.check_flows(job)?;
         if let Some(id) = job.id {
             let state = self.state(id)?;
             if state.is_some() || !batch.ids.insert(id) {
@@ -96,6 +128,7 @@ impl<R: Rows> Executor<R> {
                 return Ok(Some(Enqueued::new(id, Disposition::Existing, state)));
             }
         }
+        self.check_after(job, |id| batch.promised.contains(&id))?;
         self.preview_lane(&job.queue, &job.kind, batch)?;
         let adds = match slot(job) {
             None => true,
@@ -206,6 +239,15 @@ impl<R: Rows> Executor<R> {
         };
         let verdict = unique_verdict(job, holder)?;
         let creates = matches!(verdict, UniqueVerdict::Create | UniqueVerdict::Replace { .. });
+        let is_needed = job.id.is_some_and(|id| batch.needed.contains(&id));
+        if let Some(holder) = holder.filter(|_| !creates && is_needed) {
+            let expected = format!(
+                "job {} holds this key, so this job would not be stored, and others of the request depend on it: let \
+                 them depend on that one",
+                holder.id
+            );
+            return Err(Error::invalid("unique.key", &slot.key, expected));
+        }
         if let Some(id) = job.id.filter(|_| creates) {
             batch.slots.insert(slot, id);
         }
@@ -300,14 +342,21 @@ impl<R: Rows> Executor<R> {
             cost: job.cost,
             unique: job.unique,
             parent: job.parent,
+            flow: job.flow,
             tags: job.tags,
             trace: job.trace,
             policy: job.policy,
             counters: Default::default(),
         });
-        let entry = Box::new(Entry::new(Job::new(header, State::Scheduled, job.parts)));
-        let state = self.insert(entry, now)?;
-        Ok(Enqueued::new(id, Disposition::Created, Some(state)))
+        let mut entry = Box::new(Entry::new(Job::new(header, State::Scheduled, job.parts)));
+        if job.after.is_empty() {
+            let state = self.insert(entry, now)?;
+            return Ok(Enqueued::new(id, Disposition::Created, Some(state)));
+        }
+        let attached = self.attach(&mut entry, &job.after)?;
+        self.insert(entry, now)?;
+        self.store_inputs(id, attached, now)?;
+        self.existing(id, Disposition::Created)
     }
 }
 

@@ -69,6 +69,8 @@ impl Entry {
     /// here.
     pub fn imported(mut job: Job, random: &dyn Random) -> Self {
         job.running = None;
+        // Its dependents are in the other store.
+        job.followed = false;
         job.limits.clear();
         job.error = job.error.map(JobError::bounded);
         let (waits, signalled) = (job.waits, job.signalled);
@@ -150,6 +152,7 @@ impl Entry {
         job.finish.clone_from(&self.job.finish);
         job.cancel_requested = self.job.cancel_requested;
         (job.waits, job.signalled) = (self.waits, self.signalled);
+        (job.dependencies, job.followed) = (self.job.dependencies, self.job.followed);
         job.limits.clone_from(&self.job.limits);
         job.progress.clone_from(&self.job.progress);
         job.result.clone_from(&self.job.result);
@@ -214,9 +217,13 @@ impl Entry {
         found
     }
 
-    /// Whether the job is in line for its ordering key.
+    /// Whether the job is in line for its ordering key. A job with open dependencies is not: a job ahead of it in line may
+    /// depend on one behind.
     pub fn in_line(&self) -> bool {
-        self.job.state == State::Blocked && self.job.header.key.is_some() && !self.holds_key
+        self.job.state == State::Blocked
+            && self.job.header.key.is_some()
+            && !self.holds_key
+            && self.job.dependencies.open == 0
     }
 
     /// Whether the job is in the line of its group, waiting for a limit.

@@ -1,6 +1,7 @@
 //! The executor: its state, and the facts that it passes to the state machine.
 
 use crate::commit::Transition;
+use crate::dependencies::Resolving;
 use crate::entry::Entry;
 use crate::rows::{Maintenance, Rows};
 use crate::session::SessionEntry;
@@ -38,6 +39,8 @@ pub struct Executor<R> {
     pub(crate) ids: Ids,
     /// The number of the last job that entered a state; orders jobs of equal rank.
     seq: u64,
+    /// Ended jobs whose dependents must learn it.
+    pub(crate) resolving: Resolving,
     /// Counts jobs that became ready and gates that opened, for waiting claims.
     pub(crate) readied: u64,
 }
@@ -56,6 +59,7 @@ impl<R: Rows> Executor<R> {
             turns: HashMap::new(),
             ids: Ids::default(),
             seq,
+            resolving: Resolving::default(),
             readied: 0,
         }
     }
@@ -134,6 +138,8 @@ impl<R: Rows> Executor<R> {
             due: data.run_at.unwrap_or(header.run_at) <= now,
             waits: entry.waits,
             signalled: entry.signalled,
+            depends: entry.job.dependencies.open > 0
+                || event == EventKind::Replay && self.reopens(entry)?,
             key_taken: match goes_to {
                 Some(queue) => self.key_taken_in(queue, entry)?,
                 None if event == EventKind::Import => self.key_taken_in(&header.queue, entry)?,
@@ -144,6 +150,7 @@ impl<R: Rows> Executor<R> {
                 && self.limit_before(entry, data, now)?.is_some(),
             spent: event.spends(header.counters, &header.policy),
             cancel_requested: entry.job.cancel_requested,
+            followed: entry.job.followed,
             moves: goes_to.is_some(),
         })
     }

@@ -20,12 +20,19 @@ impl<R: Rows> Executor<R> {
         let header = &job.header;
         let id = header.id;
         self.check_scope(header.unique.as_ref())?;
+        if header.flow.is_some() || !job.inputs.is_empty() {
+            self.check_flow_support()?;
+        }
         if let Some(state) = self.state(id)? {
             return Ok(Enqueued::new(id, Disposition::Existing, Some(state)));
         }
         self.preview_lane(&header.queue, &header.kind, &mut BatchPreview::default())?;
-        let entry = Box::new(Entry::imported(job, &*self.random));
+        let mut entry = Box::new(Entry::imported(job, &*self.random));
+        let inputs = std::mem::take(&mut entry.job.inputs);
         let state = self.insert_imported(entry, now)?;
+        if !inputs.is_empty() {
+            self.rows.add_inputs(id, inputs)?;
+        }
         Ok(Enqueued::new(id, Disposition::Created, Some(state)))
     }
 }

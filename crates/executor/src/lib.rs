@@ -9,6 +9,7 @@
 mod change;
 mod claim;
 mod commit;
+mod dependencies;
 mod enqueue;
 mod entry;
 mod executor;
@@ -33,8 +34,8 @@ pub use executor::{Executor, Turns};
 pub use filling::Filling;
 pub use openings::Openings;
 pub use rows::{
-    Due, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance, Opening,
-    Records, Rows, Standing, UniqueHold,
+    Due, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance, OpenEdges,
+    Opening, Records, Rows, Standing, UniqueHold,
 };
 pub use session::SessionEntry;
 

@@ -1,6 +1,7 @@
 //! Maintenance in bounded steps; each job changes by an event of its own.
 
 use crate::commit::Transition;
+use crate::entry::Entry;
 use crate::executor::Executor;
 use crate::rows::{Due, Maintenance, Opening, Rows};
 use crate::unknown;
@@ -8,7 +9,7 @@ use windlass_core::engine::{
     MaintainReply, MaintainRequest, Page, RemovedCount, RemovedQuery, SessionId, Work,
 };
 use windlass_core::machine::EventKind;
-use windlass_core::model::Name;
+use windlass_core::model::{Job, Name};
 use windlass_core::policy::crash_delay_ms;
 use windlass_core::{JobId, Result, Timestamp};
 
@@ -36,7 +37,8 @@ impl<R: Maintenance> Executor<R> {
         self.maintain_due(request, due, now)
     }
 
-    /// Moves due jobs on, and releases jobs from lines whose time has come.
+    /// Moves due jobs on, releases jobs from lines whose time has come, and continues to resolve the dependents of ended
+    /// jobs.
     fn promote(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         let due = self.rows.scheduled(one_more(request))?;
         let mut reply = self.maintain_due(request, due, now)?;
@@ -46,6 +48,9 @@ impl<R: Maintenance> Executor<R> {
             reply.more |= next.at <= now;
             reply.next_at = reply.next_at.into_iter().chain([next.at]).min();
         }
+        let unresolved = self.rows.unresolved(request.budget as usize)?;
+        self.continue_resolving(unresolved, request, &mut reply, now)?;
+        reply.more |= !self.rows.unresolved(1)?.is_empty();
         Ok(reply)
     }
 
@@ -78,6 +83,7 @@ impl<R: Rows> Executor<R> {
         due: Vec<Due>,
         now: Timestamp,
     ) -> Result<MaintainReply> {
+        self.begin_resolving(request.budget);
         match request.work {
             Work::Promote => self.each_due(request, now, due, EventKind::Due),
             Work::Expire => self.each_due(request, now, due, EventKind::Expire),
@@ -168,13 +174,25 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
         reply: &mut MaintainReply,
     ) -> Result<()> {
-        let (queue, from) =
-            self.read(id, |entry| (entry.job.header.queue.clone(), entry.job.state))?;
+        let (queue, from, fits) = self.read(id, |Entry { job, .. }| {
+            (job.header.queue.clone(), job.state, is_for(event, job))
+        })?;
+        if !fits {
+            return Ok(());
+        }
         let to = self.apply(id, event, data, now)?;
         reply.count(&queue, from, to);
         reply.done += 1;
         Ok(())
     }
+}
+
+/// Whether a job still fits an event of a maintenance step: the end of another job in the same step may have ended it, too,
+/// and a job stays until its dependents are resolved.
+const fn is_for(event: EventKind, job: &Job) -> bool {
+    let waits_for_it = matches!(event, EventKind::Due | EventKind::Expire);
+    (!waits_for_it || job.state.is_waiting())
+        && (!matches!(event, EventKind::Retain) || !job.followed)
 }
 
 /// The budget of a step, plus one job to learn what remains.

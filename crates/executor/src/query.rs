@@ -14,6 +14,9 @@ impl<R: Rows> Executor<R> {
         request.check()?;
         let job = |id| self.rows.with_job(id, |entry| entry.view(request.parts));
         let mut jobs: Vec<_> = request.ids.iter().map(|id| job(*id)).collect::<Result<_>>()?;
+        for job in jobs.iter_mut().flatten().filter(|job| job.dependencies.total > 0) {
+            job.inputs = self.rows.inputs(job.header.id)?;
+        }
         self.show_running(jobs.iter_mut().flatten());
         Ok(jobs)
     }

@@ -7,7 +7,7 @@ use windlass_core::engine::{
     CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
     SessionId,
 };
-use windlass_core::model::{KindSettings, Limit, Name, QueueSettings};
+use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings};
 use windlass_core::policy::{Ahead, Meter};
 use windlass_core::{JobId, Result, Timestamp};
 
@@ -80,6 +80,25 @@ pub struct Opening {
     pub kind: Name,
     /// Its group.
     pub group: String,
+}
+
+/// Open dependencies on a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenEdges {
+    /// The dependents, and the position of each dependency among theirs.
+    pub edges: Vec<(JobId, u32)>,
+    /// Whether there are others.
+    pub more: bool,
+}
+
+impl OpenEdges {
+    /// The first `limit` of these edges.
+    pub fn of(edges: impl IntoIterator<Item = (JobId, u32)>, limit: usize) -> Self {
+        let mut edges: Vec<_> = edges.into_iter().take(limit + 1).collect();
+        let more = edges.len() > limit;
+        edges.truncate(limit);
+        Self { edges, more }
+    }
 }
 
 /// A unique key that is held.
@@ -244,6 +263,35 @@ pub trait Rows {
         Ok(())
     }
 
+    /// The dependencies of a job, in the order of its definition.
+    ///
+    /// This and the following methods have the defaults of a store without
+    /// [flows](windlass_core::engine::Capability::Flows), whose executor never calls them. A store that
+    /// [removes](Self::remove) a job removes its dependencies, too.
+    fn inputs(&self, _dependent: JobId) -> Result<Vec<Input>> {
+        Ok(Vec::new())
+    }
+
+    /// One dependency of a job, by its position.
+    fn input(&self, _dependent: JobId, _position: u32) -> Result<Option<Input>> {
+        Ok(None)
+    }
+
+    /// Stores all dependencies of a new job.
+    fn add_inputs(&mut self, _dependent: JobId, _inputs: Vec<Input>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Changes a dependency of a job.
+    fn set_input(&mut self, _dependent: JobId, _position: u32, _input: Input) -> Result<()> {
+        Ok(())
+    }
+
+    /// The first `limit` open dependencies on a job.
+    fn open_edges(&self, _upstream: JobId, _limit: usize) -> Result<OpenEdges> {
+        Ok(OpenEdges::default())
+    }
+
     /// Stores the settings of a kind; `None` are the defaults. Does nothing by default: the executor has the only
     /// copy.
     fn save_kind(&mut self, _kind: &Name, _settings: Option<&KindSettings>) -> Result<()> {
@@ -267,6 +315,11 @@ pub trait Maintenance: Rows {
 
     /// The first `limit` lines by the time at which they open, of all queues.
     fn all_openings(&self, _limit: usize) -> Result<Vec<(Name, Opening)>> {
+        Ok(Vec::new())
+    }
+
+    /// The first `limit` jobs that have ended and are still followed.
+    fn unresolved(&self, _limit: usize) -> Result<Vec<JobId>> {
         Ok(Vec::new())
     }
 

@@ -9,6 +9,7 @@ use windlass_core::engine::{
     Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo,
     SessionInfoFields, WorkerInfo,
 };
+use windlass_core::limits::CALL_RESOLUTIONS_MAX;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Job, Running};
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -68,6 +69,7 @@ impl<R: Rows> Executor<R> {
     /// Keeps a session alive; see [`windlass_core::engine::Jobs::heartbeat`].
     pub fn heartbeat(&mut self, beat: Heartbeat, now: Timestamp) -> Result<HeartbeatReply> {
         beat.check()?;
+        self.begin_resolving(CALL_RESOLUTIONS_MAX);
         let ttl_ms = self.session(&beat.session)?.ttl_ms;
         let expires_at = now.plus(ttl_ms);
         self.extend_session(&beat.session, expires_at)?;
@@ -132,6 +134,7 @@ impl<R: Rows> Executor<R> {
 
     /// Closes a session and releases its jobs.
     pub fn close_session(&mut self, id: &SessionId, now: Timestamp) -> Result<()> {
+        self.begin_resolving(CALL_RESOLUTIONS_MAX);
         for job in self.rows.held(id) {
             self.release(job, now)?;
         }

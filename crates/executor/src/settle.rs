@@ -9,7 +9,7 @@ use windlass_core::engine::{
     Enqueued, Item, Outcome, SessionId, Settle, SettleItem, SettleReply, Settled, Update,
     UpdateItem, Updated,
 };
-use windlass_core::limits::LOG_LINES_MAX;
+use windlass_core::limits::{CALL_RESOLUTIONS_MAX, LOG_LINES_MAX};
 use windlass_core::model::{Header, LogLine, NewJob, State};
 use windlass_core::{Error, Result, Timestamp};
 
@@ -17,6 +17,7 @@ impl<R: Rows> Executor<R> {
     /// Reports outcomes, and claims; see [`windlass_core::engine::Jobs::settle`].
     pub fn settle(&mut self, request: &Settle, now: Timestamp) -> Result<SettleReply> {
         request.check()?;
+        self.begin_resolving(CALL_RESOLUTIONS_MAX);
         let items = request.items.iter().map(|item| self.settle_one(item, now)).collect();
         let claimed = request.claim.as_ref().map(|claim| self.claim(claim, now));
         Ok(SettleReply::new(items, claimed))
@@ -91,8 +92,8 @@ impl<R: Rows> Executor<R> {
         }
         let (next, ()) = self.commit(taken, plan.data, now, |_| ())?;
         self.end_if_alone(&plan.session)?;
-        let follow_ups = plan.follow_ups.into_iter().map(|job| self.admit(job, now));
-        let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
+        let follow_ups = self.admit_all(plan.follow_ups, now)?;
+        let follow_ups = follow_ups.into_iter().collect::<Result<Vec<Enqueued>>>()?;
         let state = next.unwrap_or(State::Completed);
         let end = item.outcome.end(state);
         Ok(Settled::new(id, end, state).with_follow_ups(follow_ups))

@@ -50,6 +50,7 @@ impl<R: Rows> Executor<R> {
     fn why_waiting(&self, entry: &Entry, now: Timestamp) -> Result<Vec<Cause>> {
         let lane = lane_of(&entry.job.header);
         let mut causes = own_causes(entry, now);
+        causes.extend(self.why_dependent(entry)?);
         causes.extend(self.why_key(entry)?);
         let is_ready = entry.job.state == State::Available;
         let ahead = if is_ready { Some(self.ready_ahead(entry, &lane)?) } else { None };
@@ -78,6 +79,22 @@ impl<R: Rows> Executor<R> {
             causes.push(cause);
         }
         Ok(causes)
+    }
+
+    /// The first of the jobs that a job depends on and that have not ended.
+    fn why_dependent(&self, entry: &Entry) -> Result<Option<Cause>> {
+        let open = entry.job.dependencies.open;
+        if open == 0 {
+            return Ok(None);
+        }
+        let mut cause = Cause::new(CauseCode::Dependency).since(entry.job.changed_at);
+        cause.dependencies = Some(open);
+        let inputs = self.rows.inputs(entry.id())?;
+        cause.holder = inputs.iter().find(|input| input.is_open()).map(|input| input.job);
+        if let Some(job) = cause.holder {
+            cause.holder_state = self.state(job)?;
+        }
+        Ok(Some(cause))
     }
 
     /// The job that holds the ordering key of a blocked job, or the first in line for it.

@@ -314,6 +314,31 @@ impl Rig {
         self.has(Capability::Limits)
     }
 
+    /// Whether the engine has flows; if not, asserts that it refuses everything about them.
+    pub async fn has_flows(&self) -> bool {
+        if !self.has(Capability::Flows) {
+            let id = self.enqueue_one().await;
+            assert_code(self.try_enqueue(Self::job().after(id)).await, "unsupported");
+            assert_code(self.try_enqueue(Self::job().flow("f")).await, "unsupported");
+        }
+        self.has(Capability::Flows)
+    }
+
+    /// Enqueues a batch, all or nothing; returns the results.
+    pub async fn try_enqueue_whole(
+        &self,
+        jobs: impl IntoIterator<Item = NewJob>,
+    ) -> Vec<Result<Enqueued>> {
+        let reply = self.engine().enqueue(Enqueue::all_or_nothing(jobs)).await;
+        reply.expect("enqueue").value
+    }
+
+    /// Enqueues a batch, all or nothing; it must be accepted.
+    pub async fn enqueue_whole(&self, jobs: impl IntoIterator<Item = NewJob>) -> Vec<JobId> {
+        let stored = self.try_enqueue_whole(jobs).await;
+        stored.into_iter().map(|item| item.expect("enqueue").id).collect()
+    }
+
     /// Creates the limit `l` and lists it for the default queue, if the engine has limits.
     pub async fn limited(&self, limit: Limit) -> bool {
         if !self.can_limit().await {

@@ -62,7 +62,11 @@ pub struct Cause {
     /// tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The job that holds the ordering key, or that is first in line for the key or the limit.
+    /// Dependencies on jobs that have not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<u32>,
+    /// The job that holds the ordering key, that is first in line for the key or the limit, or that is the first dependency
+    /// that has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub holder: Option<JobId>,
@@ -143,6 +147,7 @@ impl Cause {
             key,
             limit,
             group,
+            dependencies,
             holder,
             holder_state,
             running,
@@ -168,6 +173,7 @@ impl Cause {
             key,
             limit,
             group,
+            dependencies,
             holder,
             holder_state,
             running,
@@ -194,6 +200,7 @@ impl Cause {
             key: self.key,
             limit: self.limit,
             group: self.group,
+            dependencies: self.dependencies,
             holder: self.holder,
             holder_state: self.holder_state,
             running: self.running,

@@ -267,6 +267,7 @@ pub(crate) const fn capability_name(capability: Capability) -> &'static str {
         Capability::FairOrder => "fair_order",
         Capability::Move => "move",
         Capability::Limits => "limits",
+        Capability::Flows => "flows",
         _ => "unknown",
     }
 }

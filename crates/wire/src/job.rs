@@ -1,5 +1,6 @@
 //! A stored job, and a claimed job: the same format, with a lease.
 
+use crate::dependency::{Dependencies, Input};
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::{Parts, gather, spread};
@@ -86,6 +87,9 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub flow: Option<Name>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Tag>))]
     pub tags: Vec<String>,
@@ -109,6 +113,15 @@ pub struct Job {
     /// Whether a signal is kept for its next wait.
     #[serde(default, skip_serializing_if = "is_default")]
     pub signalled: bool,
+    /// The jobs that it runs after, counted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dependencies: Dependencies,
+    /// The jobs that it runs after, in the order of its definition. Not in listings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Input>,
+    /// Whether other jobs depend on it and have not learned how it ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub followed: bool,
     /// The limits that a blocked job waits for, that let an available job become ready, or that count a running job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>))]
@@ -193,6 +206,8 @@ impl From<model::Job> for Job {
         view.finish = job.finish;
         view.cancel_requested = job.cancel_requested;
         (view.waits, view.signalled) = (job.waits, job.signalled);
+        (view.dependencies, view.followed) = (job.dependencies.into(), job.followed);
+        view.after = job.inputs.into_iter().map(Into::into).collect();
         view.limits = job.limits;
         view.progress = job.progress;
         view.error = job.error;
@@ -243,6 +258,7 @@ impl Job {
             cost: header.cost,
             unique: header.unique.map(Into::into),
             parent: header.parent,
+            flow: header.flow,
             tags: header.tags,
             trace: header.trace,
             max_attempts: header.policy.max_attempts,
@@ -254,6 +270,9 @@ impl Job {
             cancel_requested: false,
             waits: false,
             signalled: false,
+            dependencies: Dependencies::default(),
+            after: Vec::new(),
+            followed: false,
             limits: Vec::new(),
             progress: None,
             result: None,
@@ -279,6 +298,8 @@ impl Job {
         job.finish = self.finish;
         job.cancel_requested = self.cancel_requested;
         (job.waits, job.signalled) = (self.waits, self.signalled);
+        (job.dependencies, job.followed) = (self.dependencies.into(), self.followed);
+        job.inputs = self.after.into_iter().map(Input::into_core).collect::<Result<_>>()?;
         job.limits = self.limits;
         job.progress = self.progress;
         job.error = self.error;
@@ -321,6 +342,7 @@ impl Job {
             cost: self.cost,
             unique: self.unique.take().map(Into::into),
             parent: self.parent,
+            flow: self.flow.take(),
             tags: std::mem::take(&mut self.tags),
             trace: self.trace.take(),
             policy,

@@ -1,5 +1,6 @@
 //! A job as described by its producer. Only the kind is required.
 
+use crate::dependency::Dependency;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::Parts;
@@ -7,7 +8,7 @@ use crate::policy::{Backoff, Policy, Retention, Unique};
 use crate::{bounded, is_default, is_one, one, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::limits::TAGS_MAX;
+use windlass_core::limits::{DEPENDENCIES_MAX, TAGS_MAX};
 use windlass_core::model::{self, DEFAULT_QUEUE, Due, Name};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -76,6 +77,18 @@ pub struct NewJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
+    /// The jobs that it runs after: it is blocked until all of them have ended.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<DEPENDENCIES_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::DependencyOrId>, max_items = 50000))]
+    pub after: Vec<Dependency>,
+    /// The flow that it belongs to: a name that all jobs of a graph share. Follow-ups inherit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub flow: Option<Name>,
     /// Labels for search and display.
     #[serde(
         default,
@@ -165,6 +178,8 @@ impl NewJob {
         (job.group, job.cost) = (self.group, self.cost);
         job.unique = self.unique.map(Into::into);
         job.parent = self.parent;
+        job.after = self.after.into_iter().map(Into::into).collect();
+        job.flow = self.flow;
         job.tags = self.tags;
         job.trace = self.trace;
         job.parts = self.parts.gather(self.payload, self.payload_base64)?;
@@ -192,6 +207,8 @@ impl From<model::NewJob> for NewJob {
             cost: job.cost,
             unique: job.unique.map(Into::into),
             parent: job.parent,
+            after: job.after.into_iter().map(Into::into).collect(),
+            flow: job.flow,
             tags: job.tags,
             trace: job.trace,
             payload,

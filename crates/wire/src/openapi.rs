@@ -19,9 +19,9 @@ pub use shapes::{
     QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
 };
 pub use words::{
-    Atomicity, AttemptEnd, CauseCode, Codec, Durability, Finish, Gate, Location, Missed,
-    OnConflict, PartName, PartOrResult, QueueOrder, State, UniqueScope, UniqueUntil, Work,
-    WritablePart,
+    Atomicity, AttemptEnd, CauseCode, Codec, DependencyOrId, Durability, Finish, Gate, Location,
+    Missed, OnConflict, OnFailure, PartName, PartOrResult, QueueOrder, State, UniqueScope,
+    UniqueUntil, Work, WritablePart,
 };
 
 use utoipa::openapi::RefOr;

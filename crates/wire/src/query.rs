@@ -109,6 +109,10 @@ pub struct List {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::JobId, required = false))]
     pub parent: Option<JobId>,
+    /// The flow of the jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
+    pub flow: Option<Name>,
     /// Earliest time of the enqueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
@@ -149,7 +153,7 @@ impl From<List> for engine::List {
         let mut filter = Filter::default();
         (filter.queue, filter.kind, filter.state) = (list.queue, list.kind, list.state);
         (filter.tenant, filter.key, filter.tag) = (list.tenant, list.key, list.tag);
-        filter.parent = list.parent;
+        (filter.parent, filter.flow) = (list.parent, list.flow);
         (filter.created_from, filter.created_until) = (list.created_from, list.created_until);
         let limit = list.limit.unwrap_or(PAGE_DEFAULT);
         let page = Self::new(filter).after(list.after).limit(limit);
@@ -177,6 +181,7 @@ impl From<engine::List> for List {
             key: filter.key,
             tag: filter.tag,
             parent: filter.parent,
+            flow: filter.flow,
             created_from: filter.created_from,
             created_until: filter.created_until,
             order,

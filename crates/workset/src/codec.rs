@@ -10,8 +10,8 @@ use std::fmt;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{
-    Attempt, Codec, Envelope, Finish, Header, JobError, LogLine, Name, NewJob, Part, Policy,
-    Progress, State,
+    Attempt, Codec, DependencyCounts, Envelope, Finish, Header, Input, InputFields, JobError,
+    LogLine, Name, NewJob, OnFailure, Part, Policy, Progress, State,
 };
 use windlass_core::policy::Unique;
 use windlass_executor::Entry;
@@ -53,6 +53,9 @@ pub struct Spec {
     /// The job that this one follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
+    /// The flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Name>,
     /// The tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -79,6 +82,7 @@ impl Spec {
             cost: Some(job.cost).filter(|cost| *cost != 1),
             unique: job.unique.clone(),
             parent: job.parent,
+            flow: job.flow.clone(),
             tags: job.tags.clone(),
             trace: job.trace.clone(),
             policy: job.policy.clone(),
@@ -94,6 +98,7 @@ impl Spec {
             cost: Some(header.cost).filter(|cost| *cost != 1),
             unique: header.unique.clone(),
             parent: header.parent,
+            flow: header.flow.clone(),
             tags: header.tags.clone(),
             trace: header.trace.clone(),
             policy: header.policy.clone(),
@@ -103,6 +108,11 @@ impl Spec {
 
 fn is_default(policy: &Policy) -> bool {
     *policy == Policy::default()
+}
+
+/// By reference, as serde passes it.
+const fn has_none(counts: &DependencyCounts) -> bool {
+    counts.total == 0
 }
 
 /// The rarely used fields of a job's life: outcome, history, progress.
@@ -136,6 +146,9 @@ pub struct Tail {
     /// The limits that the job waits for, or that let it become ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Name>,
+    /// Its dependencies, counted.
+    #[serde(skip_serializing_if = "has_none")]
+    pub dependencies: DependencyCounts,
 }
 
 impl Tail {
@@ -152,6 +165,7 @@ impl Tail {
             result: job.result.as_ref().map(StoredPart::from),
             policy: policy_changed.then(|| job.header.policy.clone()),
             limits: job.limits.clone(),
+            dependencies: job.dependencies,
         }
     }
 
@@ -163,6 +177,7 @@ impl Tail {
         job.progress = self.progress;
         job.log = self.log;
         job.limits = self.limits;
+        job.dependencies = self.dependencies;
         job.result = self.result.map(Part::from);
         if let Some(policy) = self.policy {
             job.header.policy = policy;
@@ -195,6 +210,44 @@ impl From<StoredPart> for Part {
     fn from(stored: StoredPart) -> Self {
         let bytes = stored.text.map_or(stored.bytes, String::into_bytes);
         Self::sealed(stored.envelope.unwrap_or_default(), bytes)
+    }
+}
+
+/// A dependency of a job as JSON. The job that it depends on is stored beside it.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredInput {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "is_fail")]
+    on_failure: OnFailure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<StoredPart>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    omitted: bool,
+}
+
+/// By reference, as serde passes it.
+fn is_fail(policy: &OnFailure) -> bool {
+    *policy == OnFailure::Fail
+}
+
+impl StoredInput {
+    /// The text of a dependency; `None` for one that has no name, is open, and fails the job.
+    pub fn text(input: &Input) -> Decoded<Option<String>> {
+        let InputFields { job: _, name, on_failure, outcome, result, omitted } =
+            input.clone().into();
+        let result = result.as_ref().map(StoredPart::from);
+        to_text(&Self { name, on_failure, outcome, result, omitted })
+    }
+
+    /// The dependency on `job` with this text.
+    pub fn read(job: JobId, text: Option<&str>) -> Decoded<Input> {
+        let Self { name, on_failure, outcome, result, omitted } = from_text(text)?;
+        let result = result.map(Part::from);
+        Ok(InputFields { job, name, on_failure, outcome, result, omitted }.into())
     }
 }
 

@@ -16,6 +16,7 @@
 mod changes;
 pub mod codec;
 mod due;
+mod edges;
 mod groups;
 mod loaded;
 mod place;
@@ -25,6 +26,7 @@ mod set;
 mod wants;
 
 pub use changes::{ChangedJob, ChangedKey, ChangedTurn, ChangedUnique};
+pub use edges::{ChangedInput, EdgeKey, LoadedEdges, edges_loaded_max};
 pub use groups::{ChangedGroup, GROUP_CHUNK, GroupRows, MeterKey, Reopened};
 pub use loaded::{Found, Known, LINE_CHUNK, LineRows, Loaded, StaleDeadline};
 pub use place::{Deadline, Place};

@@ -1,5 +1,6 @@
 //! The rows that were loaded for a verb.
 
+use crate::edges::LoadedEdges;
 use crate::groups::{GroupRows, MeterKey};
 use crate::wants::{Tenant, Wants};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -114,6 +115,10 @@ pub struct Loaded<X> {
     pub held: HashMap<SessionId, BTreeSet<JobId>>,
     /// Jobs.
     pub jobs: HashMap<JobId, Known<X>>,
+    /// Dependencies.
+    pub edges: LoadedEdges,
+    /// Ended jobs whose dependents have not all learned it, for a maintenance step.
+    pub unresolved: Vec<JobId>,
     /// Unique keys; `None`: not held.
     pub uniques: HashMap<UniqueSlot, Option<UniqueHold>>,
     /// Ordering keys.
@@ -156,6 +161,8 @@ impl<X> Default for Loaded<X> {
             skipped_groups: false,
             held: HashMap::new(),
             jobs: HashMap::new(),
+            edges: LoadedEdges::default(),
+            unresolved: Vec::new(),
             uniques: HashMap::new(),
             lines: HashMap::new(),
             turns: HashMap::new(),
@@ -241,7 +248,7 @@ impl<X> Loaded<X> {
         }
     }
 
-    /// The rows that the rows of `wants` refer to: holders of unique keys, and the next holders of ordering keys.
+    /// The rows that the rows of `wants` refer to: holders of unique keys, the next holders of ordering keys, and dependents.
     pub fn linked(&self, wants: &Wants) -> Wants {
         let mut more = Wants { parts: wants.parts, heirs: wants.heirs, ..Wants::default() };
         let holds = wants.slots.iter().filter_map(|slot| self.uniques.get(slot).copied().flatten());
@@ -256,6 +263,11 @@ impl<X> Loaded<X> {
             more.own = heirs.filter(|id| !self.is_locked(id)).collect();
             more.moving_up = true;
         }
+        let dependents: Vec<JobId> =
+            self.dependents(wants).filter(|id| !self.is_locked(id)).collect();
+        // A dependent may end.
+        more.moving_up &= dependents.is_empty();
+        more.own.extend(dependents);
         more
     }
 

@@ -5,12 +5,12 @@ use crate::loaded::LineRows;
 use crate::set::{Touched, WorkingSet};
 use std::collections::BTreeSet;
 use windlass_core::engine::{RemovedKey, SessionId};
-use windlass_core::model::{KindSettings, Limit, Name, QueueSettings};
+use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings};
 use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
-    Entry, GroupLine, Head, LaneKey, Line, Opening, Rows, SessionEntry, Standing, UniqueHold,
-    UniqueSlot,
+    Entry, GroupLine, Head, LaneKey, Line, OpenEdges, Opening, Rows, SessionEntry, Standing,
+    UniqueHold, UniqueSlot,
 };
 
 impl<X> Rows for WorkingSet<'_, X> {
@@ -214,6 +214,28 @@ impl<X> Rows for WorkingSet<'_, X> {
         let (queue, kind) = (queue.cloned(), kind.cloned());
         self.reopened.push(Reopened { queue, kind, at });
         Ok(())
+    }
+
+    fn inputs(&self, dependent: JobId) -> Result<Vec<Input>> {
+        self.all_inputs(dependent)
+    }
+
+    fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
+        self.edge_input((dependent, position))
+    }
+
+    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
+        self.inputs.extend((0..).map(|position| (dependent, position)).zip(inputs));
+        Ok(())
+    }
+
+    fn set_input(&mut self, dependent: JobId, position: u32, input: Input) -> Result<()> {
+        self.inputs.insert((dependent, position), input);
+        Ok(())
+    }
+
+    fn open_edges(&self, upstream: JobId, limit: usize) -> Result<OpenEdges> {
+        self.edges_of(upstream, limit)
     }
 
     fn save_limit(&mut self, name: &Name, limit: Option<&Limit>) -> Result<()> {

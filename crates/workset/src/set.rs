@@ -1,12 +1,13 @@
 //! The working set of one run: the loaded rows, and over them the changes of the run. Touches no store.
 
+use crate::edges::EdgeKey;
 use crate::groups::{GroupRows, MeterKey, Reopened};
 use crate::loaded::{LineRows, Loaded};
 use crate::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::engine::{RemovedKey, SessionId, SettleItem};
-use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, LaneKey, SessionEntry, UniqueHold, UniqueSlot};
@@ -55,6 +56,8 @@ pub struct WorkingSet<'l, X> {
     /// Changes of the number of running jobs, by lane; only if the store has limits.
     pub(crate) started: BTreeMap<LaneKey, i64>,
     pub(crate) reopened: Vec<Reopened>,
+    /// Dependencies that the run has added or changed.
+    pub(crate) inputs: BTreeMap<EdgeKey, Input>,
     /// Jobs that the run removed, for the history.
     pub(crate) removed: BTreeMap<RemovedKey, u64>,
     /// Ids that were just generated, so that no stored job can have them.
@@ -82,6 +85,7 @@ impl<'l, X> WorkingSet<'l, X> {
             groups: base.groups.clone(),
             started: BTreeMap::new(),
             reopened: Vec::new(),
+            inputs: BTreeMap::new(),
             removed: BTreeMap::new(),
             fresh: HashSet::new(),
             missing: RefCell::default(),

@@ -49,6 +49,10 @@ pub struct Wants {
     pub peek: BTreeSet<JobId>,
     /// Jobs to change.
     pub own: BTreeSet<JobId>,
+    /// Jobs whose dependents are changed, because they end.
+    pub edges: BTreeSet<JobId>,
+    /// Jobs whose dependencies are all read.
+    pub inputs: BTreeSet<JobId>,
     /// Unique keys.
     pub slots: BTreeSet<UniqueSlot>,
     /// Ordering keys.
@@ -97,6 +101,8 @@ impl Wants {
     /// up, so its keys are skipped.
     fn new_job(&mut self, job: &NewJob) {
         self.peek.extend(job.id);
+        // Each learns that it has a dependent.
+        self.own.extend(job.after.iter().map(|dependency| dependency.job));
         let text = |text: &Option<String>| {
             text.as_ref().is_none_or(|text| check_text("key", text, KEY_BYTES_MAX).is_ok())
         };
@@ -227,6 +233,8 @@ impl Wants {
         self.sessions.is_empty()
             && self.peek.is_empty()
             && self.own.is_empty()
+            && self.edges.is_empty()
+            && self.inputs.is_empty()
             && self.slots.is_empty()
             && self.lines.is_empty()
             && self.turns.is_empty()

@@ -44,11 +44,14 @@ pub enum Capability {
     Move,
     /// Named limits ([`Limit`](crate::model::Limit)), and jobs with a group or a cost.
     Limits,
+    /// Jobs that run after others ([`NewJob::after`](crate::model::NewJob::after)), and flows.
+    Flows,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 4] = [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits];
+    pub const ALL: [Self; 5] =
+        [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits, Self::Flows];
 }
 
 impl fmt::Display for Capability {
@@ -58,6 +61,7 @@ impl fmt::Display for Capability {
             Self::FairOrder => "fair order",
             Self::Move => "moves between queues",
             Self::Limits => "limits",
+            Self::Flows => "dependencies and flows",
         })
     }
 }

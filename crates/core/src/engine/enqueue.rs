@@ -4,7 +4,7 @@ use super::check_batch;
 use crate::error::Result;
 use crate::growing::growing;
 use crate::id::JobId;
-use crate::limits::ENQUEUE_BATCH_MAX;
+use crate::limits::{BATCH_DEPENDENCIES_MAX, ENQUEUE_BATCH_MAX};
 use crate::model::{NewJob, State};
 
 /// What happens to a batch if one of its jobs is refused.
@@ -41,7 +41,9 @@ impl Enqueue {
 
     /// Validates the batch as a whole.
     pub fn check(&self) -> Result<()> {
-        check_batch("jobs", self.jobs.len(), ENQUEUE_BATCH_MAX)
+        check_batch("jobs", self.jobs.len(), ENQUEUE_BATCH_MAX)?;
+        let after = self.jobs.iter().map(|job| job.after.len()).sum();
+        check_batch("after", after, BATCH_DEPENDENCIES_MAX)
     }
 }
 

@@ -20,6 +20,8 @@ pub enum CauseCode {
     NotPromoted,
     /// The job waits for a signal.
     Signal,
+    /// The job depends on jobs that have not ended.
+    Dependency,
     /// Another job holds the ordering key, or is ahead in line for it.
     Key,
     /// A limit has no room.
@@ -48,11 +50,12 @@ pub enum CauseCode {
 
 impl CauseCode {
     /// All codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::JobPaused,
         Self::NotDue,
         Self::NotPromoted,
         Self::Signal,
+        Self::Dependency,
         Self::Key,
         Self::Limit,
         Self::LimitHeld,
@@ -74,6 +77,7 @@ impl CauseCode {
             Self::NotDue => "not_due",
             Self::NotPromoted => "not_promoted",
             Self::Signal => "signal",
+            Self::Dependency => "dependency",
             Self::Key => "key",
             Self::Limit => "limit",
             Self::LimitHeld => "limit_held",
@@ -119,7 +123,10 @@ growing! {
         pub limit: Option<Name>,
         /// The group in which the limit counts the job; `None` for a limit over all jobs.
         pub group: Option<String>,
-        /// The job that holds the ordering key, or that is first in line for the key or the limit.
+        /// Dependencies on jobs that have not ended.
+        pub dependencies: Option<u32>,
+        /// The job that holds the ordering key, that is first in line for the key or the limit, or that is the first
+        /// dependency that has not ended.
         pub holder: Option<JobId>,
         /// The state of that job.
         pub holder_state: Option<State>,
@@ -163,6 +170,7 @@ impl Cause {
             key: None,
             limit: None,
             group: None,
+            dependencies: None,
             holder: None,
             holder_state: None,
             running: None,

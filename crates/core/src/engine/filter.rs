@@ -34,6 +34,8 @@ pub struct Filter {
     pub tag: Option<String>,
     /// The parent job.
     pub parent: Option<JobId>,
+    /// The flow.
+    pub flow: Option<Name>,
     /// Enqueued at this time or later.
     pub created_from: Option<Timestamp>,
     /// Enqueued before this time (exclusive, so that adjacent windows share no job).
@@ -97,6 +99,13 @@ impl Filter {
         self
     }
 
+    /// Requires this flow.
+    #[must_use]
+    pub fn flow(mut self, flow: impl Into<Name>) -> Self {
+        self.flow = Some(flow.into());
+        self
+    }
+
     /// Requires that the job was enqueued at this time or later.
     #[must_use]
     pub const fn created_from(mut self, from: Timestamp) -> Self {
@@ -125,6 +134,7 @@ impl Filter {
             && has(&self.tenant, &header.tenant)
             && has(&self.key, &header.key)
             && has(&self.parent, &header.parent)
+            && has(&self.flow, &header.flow)
             && self.tag.as_ref().is_none_or(|tag| header.tags.contains(tag))
             && self.created_from.is_none_or(|from| header.created_at >= from)
             && self.created_until.is_none_or(|until| header.created_at < until)
@@ -153,6 +163,9 @@ impl Filter {
         }
         if let Some(key) = &self.key {
             check_text("key", key, limits::KEY_BYTES_MAX)?;
+        }
+        if let Some(flow) = &self.flow {
+            check_name("flow", flow)?;
         }
         if let Some(tag) = &self.tag {
             check_text("tag", tag, limits::TAG_BYTES_MAX)?;

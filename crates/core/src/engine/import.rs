@@ -3,7 +3,7 @@
 use super::check_batch;
 use crate::error::{Error, Result, within_limit};
 use crate::limits;
-use crate::model::{Header, Job, NewJob};
+use crate::model::{Dependency, Header, Job, NewJob};
 use crate::time::Timestamp;
 
 /// Jobs of another store, with all their parts.
@@ -38,6 +38,11 @@ impl Import {
         within_limit("history", job.history.len(), limits::HISTORY_MAX, "keep the latest")?;
         within_limit("log", job.log.len(), limits::LOG_LINES_MAX, "keep the latest")?;
         check_times(job)?;
+        let counts = job.dependencies;
+        if counts.open > 0 || counts.total as usize != job.inputs.len() {
+            let expected = "a job is imported with all its inputs, and once the jobs that it depends on have ended";
+            return Err(Error::invalid("dependencies", counts.open, expected));
+        }
         let ended = job.state.is_terminal();
         if ended != job.finished_at.is_some() || ended != job.finish.is_some() {
             let expected = "an ended job has `finished_at` and `finish`, and no other job has them";
@@ -70,6 +75,14 @@ fn described(job: &Job) -> NewJob {
     (new.tenant, new.key, new.unique) = (tenant, key, unique);
     (new.group, new.cost) = (group, cost);
     (new.tags, new.trace, new.policy) = (tags, trace, policy);
+    new.flow = job.header.flow.clone();
+    new.after = job.inputs.iter().map(described_input).collect();
     new.parts = job.parts.clone();
     new
+}
+
+fn described_input(input: &crate::model::Input) -> Dependency {
+    let mut dependency = Dependency::on(input.job).on_failure(input.on_failure);
+    dependency.name.clone_from(&input.name);
+    dependency
 }

@@ -36,6 +36,8 @@ impl NewJob {
             cost,
             unique,
             parent: _,
+            after,
+            flow: _,
             tags: _,
             trace: _,
             parts,
@@ -57,6 +59,7 @@ impl NewJob {
             && group.is_none()
             && *cost == 1
             && unique.is_none()
+            && after.is_empty()
             && checkpoint.is_none()
             && blob.is_none()
             && metadata.is_none()
@@ -78,6 +81,9 @@ impl NewJob {
             cost: _,
             unique,
             parent: _,
+            // Resolved before it starts.
+            after: _,
+            flow: _,
             tags: _,
             trace: _,
             parts: _,
@@ -89,7 +95,7 @@ impl NewJob {
 
 impl Job {
     /// Whether a completion without [further requests](SettleItem::plain) ends the lease, records the end, and does
-    /// nothing else: no key to free, no line of a group to examine, and no retention of its own. `by_group`: limits by
+    /// nothing else: no key to free, no line of a group to examine, no dependent to resolve, and no retention of its own. `by_group`: limits by
     /// group count the job. The end of a job under a limit over all jobs concerns no other job: the next claim counts
     /// anew.
     pub const fn completes_plainly(&self, by_group: bool) -> bool {
@@ -109,11 +115,15 @@ impl Job {
             // A completion ends a wait and keeps a signal.
             waits: _,
             signalled: _,
+            // Resolved before it started.
+            dependencies: _,
+            followed,
             // Names only; `by_group` says what matters about them.
             limits: _,
             progress: _,
             result: _,
             error: _,
+            inputs: _,
             history: _,
             log: _,
         } = self;
@@ -130,6 +140,7 @@ impl Job {
             cost: _,
             unique,
             parent: _,
+            flow: _,
             tags: _,
             trace: _,
             policy,
@@ -137,7 +148,7 @@ impl Job {
         } = header;
         // A completion resets the crashes, and reads of completed jobs take that into account.
         let Counters { attempt: _, failures: _, crashes: _ } = counters;
-        !by_group && frees_nothing(key.as_ref(), unique.as_ref(), policy)
+        !by_group && !*followed && frees_nothing(key.as_ref(), unique.as_ref(), policy)
     }
 }
 
@@ -310,6 +321,9 @@ mod tests {
         assert_eq!(decide(|job| job.key = Some("k".into())), (false, false));
         assert_eq!(decide(|job| job.group = Some("g".into())), (false, true));
         assert_eq!(decide(|job| job.cost = 2), (false, true));
+        let after = |job: &mut NewJob| job.after.push(JobId::from_bytes([1; 16]).into());
+        assert_eq!(decide(after), (false, true));
+        assert_eq!(decide(|job| job.flow = Some("f".into())), (true, true));
         assert_eq!(decide(|job| job.unique = Some(Unique::by("k"))), (false, false));
         assert_eq!(decide(|job| job.policy.max_wait_ms = Some(1)), (false, true));
         let own = |job: &mut NewJob| job.policy.retention = Some(Retention::default());
@@ -324,6 +338,15 @@ mod tests {
         for (at, change) in later.into_iter().enumerate() {
             assert_eq!(decide(change), (false, true), "{at}");
         }
+    }
+
+    #[test]
+    fn a_job_that_others_depend_on_does_not_complete_plainly() {
+        let header = Header::new(JobId::from_bytes([1; 16]), "q", "k", Timestamp::EPOCH);
+        let mut job = Job::new(header, crate::model::State::Running, Parts::default());
+        assert!(job.completes_plainly(false) && !job.completes_plainly(true));
+        job.followed = true;
+        assert!(!job.completes_plainly(false));
     }
 
     #[test]

@@ -313,6 +313,9 @@ impl Settle {
         check_batch("items", self.items.len(), limits::BATCH_MAX)?;
         let follow_ups = self.items.iter().map(|item| item.follow_ups.len()).sum();
         check_batch("follow_ups", follow_ups, limits::SETTLE_FOLLOW_UPS_MAX)?;
+        let new = self.items.iter().flat_map(|item| &item.follow_ups);
+        let after = new.map(|job| job.after.len()).sum();
+        check_batch("follow_ups.after", after, limits::BATCH_DEPENDENCIES_MAX)?;
         let Some(claim) = &self.claim else { return Ok(()) };
         claim.check().map_err(|error| error.within("claim"))
     }

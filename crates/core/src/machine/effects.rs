@@ -45,6 +45,9 @@ pub enum Effect {
     TakeKey,
     /// The ordering key is released, and the first job in line for it is freed.
     HandOverKey,
+    /// The jobs that depend on the job learn how it ended: each receives the outcome and the result, and becomes ready or
+    /// ends if it waits for nothing else.
+    Resolve,
     /// The job is in the line of its group, and waits for the limit that has no room for it.
     JoinLine,
     /// The job enters its state anew, behind all jobs that are there already.
@@ -58,7 +61,7 @@ pub enum Effect {
 
 impl Effect {
     /// All effects, each at the index of its discriminant.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::EndLease,
         Self::IssueLease,
         Self::CountFailure,
@@ -76,6 +79,7 @@ impl Effect {
         Self::FreeUnique,
         Self::TakeKey,
         Self::HandOverKey,
+        Self::Resolve,
         Self::JoinLine,
         Self::Moved,
         Self::Arrive,
@@ -103,6 +107,7 @@ impl fmt::Display for Effect {
             Self::FreeUnique => "free unique key",
             Self::TakeKey => "take ordering key",
             Self::HandOverKey => "hand over ordering key",
+            Self::Resolve => "resolve dependents",
             Self::JoinLine => "join line",
             Self::Moved => "move",
             Self::Arrive => "arrive",
@@ -119,8 +124,13 @@ impl Effects {
     /// No effects.
     pub const NONE: Self = Self(0);
     /// The effects of every transition to a terminal state.
-    pub(super) const END: Self =
-        Self::of(&[Effect::Finish, Effect::FreeUnique, Effect::HandOverKey, Effect::Moved]);
+    pub(super) const END: Self = Self::of(&[
+        Effect::Finish,
+        Effect::FreeUnique,
+        Effect::HandOverKey,
+        Effect::Resolve,
+        Effect::Moved,
+    ]);
 
     pub(super) const fn of(effects: &[Effect]) -> Self {
         let mut set = Self::NONE;

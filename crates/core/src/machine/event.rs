@@ -13,7 +13,8 @@ pub enum EventKind {
     Import,
     /// The job's time has come.
     Due,
-    /// The ordering key or the limit that the job is in line for may have become free.
+    /// The ordering key or the limit that the job is in line for may have become free, or the last of its dependencies has
+    /// ended.
     Free,
     /// A limit by group refuses the start of the job.
     Defer,

@@ -22,6 +22,8 @@ pub struct Facts {
     pub waits: bool,
     /// A signal arrived before the job waited for one, and is kept for its next wait.
     pub signalled: bool,
+    /// The job depends on a job that has not ended.
+    pub depends: bool,
     /// The ordering key is held by another job, or other jobs are ahead in line for it.
     pub key_taken: bool,
     /// A limit by group has no room for the job, or other jobs of its group are ahead in line. Of a job that waits for
@@ -31,6 +33,8 @@ pub struct Facts {
     pub spent: bool,
     /// A cancellation was requested while the job ran.
     pub cancel_requested: bool,
+    /// Other jobs depend on the job and have not learned how it ended.
+    pub followed: bool,
     /// The event moves the job to another queue. `key_taken` and `limited` are then about that queue.
     pub moves: bool,
 }
@@ -103,7 +107,7 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (S::Scheduled, E::Promote) => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Available, E::Promote) => Ok(stay(from)),
         (S::Blocked, E::Promote) => Err(Refusal(
-            "what it waits for is not time: signal it, finish the job before it, or raise its limit",
+            "what it waits for is not time: signal it, finish the jobs before it, or raise its limit",
         )),
         (S::Paused, E::Promote) => Err(Refusal("resume it first")),
         (S::Scheduled | S::Blocked | S::Available, E::Reschedule) => {
@@ -124,6 +128,9 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
             Ok(enter(Some(from), facts, effects.and(change_of_queue(facts))))
         }
         (S::Completed, E::Replay) => Err(Refusal("it is done; enqueue a new job instead")),
+        (from, E::Discard | E::Retain) if from.is_terminal() && facts.followed => Err(Refusal(
+            "jobs that depend on it are still learning how it ended: try again in a moment",
+        )),
         (from, E::Discard | E::Retain) if from.is_terminal() => {
             Ok(Step { next: None, effects: Effects::of(&[Effect::FreeUnique]) })
         }
@@ -136,7 +143,7 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
 const fn entry(facts: Facts) -> State {
     if !facts.due {
         State::Scheduled
-    } else if facts.waits || facts.key_taken || facts.limited {
+    } else if facts.waits || facts.depends || facts.key_taken || facts.limited {
         State::Blocked
     } else {
         State::Available
@@ -145,7 +152,7 @@ const fn entry(facts: Facts) -> State {
 
 /// The effects of waiting for a limit only: the job holds its ordering key and is in the line of its group.
 const fn line(facts: Facts) -> Effects {
-    if facts.due && !facts.waits && !facts.key_taken && facts.limited {
+    if facts.due && !facts.waits && !facts.depends && !facts.key_taken && facts.limited {
         Effects::of(&[Effect::TakeKey, Effect::JoinLine])
     } else {
         Effects::NONE
@@ -291,10 +298,12 @@ mod tests {
         due: true,
         waits: false,
         signalled: false,
+        depends: false,
         key_taken: false,
         limited: false,
         spent: false,
         cancel_requested: false,
+        followed: false,
         moves: false,
     };
 
@@ -302,19 +311,21 @@ mod tests {
     fn a_job_enters_at_the_first_stage_it_must_wait_in() {
         let enter = |facts| step(None, EventKind::Enqueue, facts).unwrap().next.unwrap();
         assert_eq!(enter(Facts { due: false, waits: true, ..DUE }), State::Scheduled);
+        assert_eq!(enter(Facts { due: false, depends: true, ..DUE }), State::Scheduled);
         assert_eq!(enter(Facts { waits: true, ..DUE }), State::Blocked);
+        assert_eq!(enter(Facts { depends: true, ..DUE }), State::Blocked);
         assert_eq!(enter(Facts { key_taken: true, ..DUE }), State::Blocked);
         assert_eq!(enter(Facts { limited: true, ..DUE }), State::Blocked);
         assert_eq!(enter(DUE), State::Available);
     }
 
     #[test]
-    fn every_end_is_recorded_and_releases_both_keys() {
+    fn every_end_is_recorded_releases_both_keys_and_resolves_dependents() {
         for row in table::rows() {
             let Ok(done) = row.outcome else { continue };
             let ends = done.next.is_some_and(State::is_terminal)
                 && !row.from.is_some_and(State::is_terminal);
-            for effect in [Effect::Finish, Effect::HandOverKey] {
+            for effect in [Effect::Finish, Effect::HandOverKey, Effect::Resolve] {
                 assert_eq!(done.effects.has(effect), ends, "{row:?}");
             }
             // A unique key that is held until the job is removed is freed then.
@@ -473,6 +484,10 @@ mod tests {
             let replay = step(Some(state), EventKind::Replay, DUE).is_ok();
             assert_eq!(replay, state.is_terminal() && state != State::Completed);
             assert_eq!(step(Some(state), EventKind::Discard, DUE).is_ok(), state.is_terminal());
+            for event in [EventKind::Discard, EventKind::Retain] {
+                let followed = Facts { followed: true, ..DUE };
+                assert!(step(Some(state), event, followed).is_err(), "its dependents wait");
+            }
         }
     }
 }

@@ -18,14 +18,16 @@ pub struct Row {
 }
 
 /// The names of the facts, in the order [`facts`] decodes them.
-const FACTS: [&str; 8] = [
+const FACTS: [&str; 10] = [
     "due",
     "waits",
     "signal kept",
+    "dependency open",
     "key taken",
     "limited",
     "budget spent",
     "cancel requested",
+    "followed",
     "other queue",
 ];
 
@@ -49,11 +51,13 @@ fn facts(bits: u32) -> Facts {
         due: bit(0),
         waits: bit(1),
         signalled: bit(2),
-        key_taken: bit(3),
-        limited: bit(4),
-        spent: bit(5),
-        cancel_requested: bit(6),
-        moves: bit(7),
+        depends: bit(3),
+        key_taken: bit(4),
+        limited: bit(5),
+        spent: bit(6),
+        cancel_requested: bit(7),
+        followed: bit(8),
+        moves: bit(9),
     }
 }
 
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_table_covers_every_combination_and_every_state_can_be_reached_and_left() {
-        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 256);
+        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 1024);
         for state in State::ALL {
             let arrives = |row: &Row| row.outcome.is_ok_and(|done| done.next == Some(state));
             let leaves = |row: &Row| row.outcome.is_ok_and(|done| done.next != Some(state));

@@ -1,6 +1,8 @@
 //! A stored job.
 
-use super::{Attempt, JobError, LogLine, Name, Part, Parts, Policy, Progress, State};
+use super::{
+    Attempt, DependencyCounts, Input, JobError, LogLine, Name, Part, Parts, Policy, Progress, State,
+};
 use crate::engine::SessionId;
 use crate::growing::growing;
 use crate::id::JobId;
@@ -65,6 +67,8 @@ growing! {
         pub unique: Option<Unique>,
         /// The job that created it.
         pub parent: Option<JobId>,
+        /// The flow that it belongs to.
+        pub flow: Option<Name>,
         /// Its tags.
         pub tags: Vec<String>,
         /// Trace context.
@@ -97,6 +101,7 @@ impl Header {
             cost: 1,
             unique: None,
             parent: None,
+            flow: None,
             tags: Vec::new(),
             trace: None,
             policy: Policy::default(),
@@ -131,6 +136,8 @@ pub enum Finish {
     Expired,
     /// An operator ended it as dead.
     Killed,
+    /// A job that it depends on ended without being completed.
+    Dependency(JobId),
 }
 
 /// The current attempt of a running job.
@@ -189,6 +196,10 @@ pub struct Job {
     pub waits: bool,
     /// Whether a signal is kept for its next wait.
     pub signalled: bool,
+    /// Its dependencies, counted.
+    pub dependencies: DependencyCounts,
+    /// Whether other jobs depend on it and have not learned how it ended.
+    pub followed: bool,
     /// The limits that it waits for, if it is blocked; that let it become ready, if it is available; that count it, if
     /// it runs.
     pub limits: Vec<Name>,
@@ -198,6 +209,8 @@ pub struct Job {
     pub result: Option<Part>,
     /// The latest error.
     pub error: Option<JobError>,
+    /// Its dependencies, in the order of its definition.
+    pub inputs: Vec<Input>,
     /// The latest ended attempts, oldest first.
     pub history: Vec<Attempt>,
     /// The latest log lines, oldest first.
@@ -221,10 +234,13 @@ impl Job {
             cancel_requested: false,
             waits: false,
             signalled: false,
+            dependencies: DependencyCounts { total: 0, open: 0, result_bytes: 0 },
+            followed: false,
             limits: Vec::new(),
             progress: None,
             result: None,
             error: None,
+            inputs: Vec::new(),
             history: Vec::new(),
             log: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! The job model: the types that every engine, worker and client shares.
 
+mod dependency;
 mod history;
 mod job;
 mod limit;
@@ -11,6 +12,7 @@ mod rules;
 mod settings;
 mod state;
 
+pub use dependency::{Dependency, DependencyCounts, Input, InputFields, OnFailure};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};

@@ -1,6 +1,7 @@
 //! A job to enqueue, as described by its producer.
 
-use super::{Header, Name, Part, Parts, Policy};
+use super::dependency::check_dependencies;
+use super::{Dependency, Header, Name, Part, Parts, Policy};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
@@ -90,6 +91,10 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// The job that created it. Set by the engine for follow-ups.
     pub parent: Option<JobId>,
+    /// The jobs that it runs after: it is blocked until all of them have ended.
+    pub after: Vec<Dependency>,
+    /// The flow that it belongs to: a name that all jobs of a graph share. Follow-ups inherit it.
+    pub flow: Option<Name>,
     /// Free-form labels.
     pub tags: Vec<String>,
     /// Trace context (W3C `traceparent`), passed to the handler.
@@ -116,6 +121,8 @@ impl NewJob {
             cost: 1,
             unique: None,
             parent: None,
+            after: Vec::new(),
+            flow: None,
             tags: Vec::new(),
             trace: None,
             parts: Parts::default(),
@@ -202,6 +209,34 @@ impl NewJob {
         self
     }
 
+    /// Adds a job that this one runs after.
+    ///
+    /// ```
+    /// use windlass_core::model::{Dependency, NewJob, OnFailure};
+    /// # use windlass_core::JobId;
+    /// # let (resize, upload) = (JobId::from_bytes([1; 16]), JobId::from_bytes([2; 16]));
+    /// let upload = Dependency::on(upload).named("upload").on_failure(OnFailure::Run);
+    /// let notify = NewJob::new("notify").after(resize).after(upload);
+    /// assert_eq!(notify.after.len(), 2);
+    /// ```
+    #[must_use]
+    pub fn after(mut self, dependency: impl Into<Dependency>) -> Self {
+        self.after.push(dependency.into());
+        self
+    }
+
+    /// Sets the flow that it belongs to.
+    #[must_use]
+    pub fn flow(mut self, flow: impl Into<Name>) -> Self {
+        self.flow = Some(flow.into());
+        self
+    }
+
+    /// Whether the job has dependencies or belongs to a flow.
+    pub const fn names_flows(&self) -> bool {
+        !self.after.is_empty() || self.flow.is_some()
+    }
+
     /// Adds a tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
@@ -251,7 +286,7 @@ impl NewJob {
     }
 
     /// Turns this job into the `index`-th follow-up of `parent`'s attempt that started at `started_at`: sets
-    /// a derived id, the parent, and the parent's trace unless the job has its own.
+    /// a derived id, the parent, and the parent's trace and flow unless the job has its own.
     ///
     /// The time in the id of a follow-up is the start of the attempt, or the earliest time allowed at `now`,
     /// because some attempts take days.
@@ -270,6 +305,7 @@ impl NewJob {
         }
         self.parent.get_or_insert(parent.id);
         self.trace = self.trace.or_else(|| parent.trace.clone());
+        self.flow = self.flow.or_else(|| parent.flow.clone());
         self
     }
 
@@ -298,6 +334,10 @@ impl NewJob {
         within_range("cost", self.cost.into(), 1..=limits::LIMIT_AMOUNT_MAX.into())?;
         if let Some(unique) = &self.unique {
             unique.check()?;
+        }
+        check_dependencies(&self.after, self.id)?;
+        if let Some(flow) = &self.flow {
+            check_name("flow", flow)?;
         }
         within_limit("tags", self.tags.len(), limits::TAGS_MAX, "use fewer tags")?;
         for tag in &self.tags {

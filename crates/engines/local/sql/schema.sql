@@ -160,6 +160,19 @@ CREATE TABLE group_job (
     PRIMARY KEY (lane, grp, ready, priority, run_at, seq)
 ) WITHOUT ROWID;
 
+-- The dependencies of jobs, by their position: the job that each waits for, and the rest as JSON.
+CREATE TABLE input (
+    id       BLOB NOT NULL,
+    position INTEGER NOT NULL,
+    upstream BLOB NOT NULL,
+    open     INTEGER NOT NULL,
+    input    TEXT,
+    PRIMARY KEY (id, position)
+) WITHOUT ROWID;
+CREATE INDEX input_open ON input (upstream, id, position) WHERE open;
+-- Ended jobs whose dependents have not all learned how they ended.
+CREATE TABLE unresolved (id BLOB PRIMARY KEY) WITHOUT ROWID;
+
 -- Unique keys in use; `until` is null for keys that are held until the job ends.
 CREATE TABLE unique_key (
     queue TEXT NOT NULL,

@@ -61,7 +61,8 @@ impl LocalEngine {
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder)
             .with(Capability::Move)
-            .with(Capability::Limits);
+            .with(Capability::Limits)
+            .with(Capability::Flows);
         if let Some(bytes_max) = payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }

@@ -130,6 +130,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::FairOrder)
         .with(Capability::Move)
         .with(Capability::Limits)
+        .with(Capability::Flows)
 }
 
 impl Jobs for MemoryEngine {

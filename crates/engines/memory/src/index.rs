@@ -85,6 +85,8 @@ pub(crate) struct Index {
     in_lines: BTreeMap<LaneKey, u64>,
     /// Running jobs by limit, in one group (`Some`) and in all (`None`).
     running: BTreeMap<(Name, Option<String>), u64>,
+    /// Ended jobs that are still followed.
+    pub(crate) unresolved: BTreeSet<JobId>,
     /// Leased jobs by session.
     pub(crate) held: BTreeMap<SessionId, BTreeSet<JobId>>,
 }
@@ -131,6 +133,9 @@ impl Index {
                 line.waiting.insert((entry.seq, id));
             }
             self.drop_empty_line(entry);
+        }
+        if entry.job.followed && state.is_terminal() {
+            self.unresolved.insert(id);
         }
         if let Some(leased) = &entry.leased {
             self.held.entry(leased.session.clone()).or_default().insert(id);
@@ -274,6 +279,9 @@ impl Index {
                 line.holder = line.holder.filter(|holder| *holder != id);
             }
             self.drop_empty_line(entry);
+        }
+        if entry.job.followed {
+            self.unresolved.remove(&id);
         }
         if let Some(leased) = &entry.leased
             && let Some(held) = self.held.get_mut(&leased.session)

@@ -26,6 +26,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod ages;
+mod edges;
 mod engine;
 mod index;
 mod listing;

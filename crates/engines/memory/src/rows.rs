@@ -1,5 +1,6 @@
 //! In-memory rows: a map of jobs, and the index derived from it.
 
+use crate::edges::Edges;
 use crate::index::Index;
 use crate::meters::Meters;
 use crate::records::Records;
@@ -9,12 +10,12 @@ use windlass_core::engine::{
     CheckReport, Cursor, Finding, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey,
     RemovedQuery, RemovedTable, SessionId,
 };
-use windlass_core::model::{Name, QueueSettings, State};
+use windlass_core::model::{Input, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, Maintenance, Opening, Openings, Rows,
-    UniqueHold, UniqueSlot,
+    Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, Maintenance, OpenEdges, Opening,
+    Openings, Rows, UniqueHold, UniqueSlot,
 };
 
 /// All data of the store.
@@ -24,6 +25,7 @@ pub(crate) struct MemoryRows {
     pub(crate) index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
     meters: Meters,
+    edges: Edges,
     openings: Openings,
     records: Records,
     removed: RemovedTable,
@@ -52,7 +54,10 @@ impl Rows for MemoryRows {
         self.put(entry)
     }
 
-    fn remove(&mut self, _: Box<Entry>) -> Result<()> {
+    fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
+        if entry.job.dependencies.total > 0 {
+            self.edges.remove(entry.id());
+        }
         Ok(())
     }
 
@@ -146,6 +151,28 @@ impl Rows for MemoryRows {
         Ok(self.openings.of_queue(queue, limit))
     }
 
+    fn inputs(&self, dependent: JobId) -> Result<Vec<Input>> {
+        Ok(self.edges.inputs(dependent).to_vec())
+    }
+
+    fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
+        Ok(self.edges.inputs(dependent).get(position as usize).cloned())
+    }
+
+    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
+        self.edges.add(dependent, inputs);
+        Ok(())
+    }
+
+    fn set_input(&mut self, dependent: JobId, position: u32, input: Input) -> Result<()> {
+        self.edges.set(dependent, position, input);
+        Ok(())
+    }
+
+    fn open_edges(&self, upstream: JobId, limit: usize) -> Result<OpenEdges> {
+        Ok(self.edges.open_on(upstream, limit))
+    }
+
     fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
         for (lane, group) in self.index.lines() {
             let fits = queue.is_none_or(|queue| *queue == lane.0)
@@ -200,6 +227,10 @@ impl Maintenance for MemoryRows {
         Ok(self.openings.first(limit))
     }
 
+    fn unresolved(&self, limit: usize) -> Result<Vec<JobId>> {
+        Ok(self.index.unresolved.iter().take(limit).copied().collect())
+    }
+
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {
         Ok(self.index.waiting.first(|queue, _| limit_ms(queue), limit))
     }
@@ -245,6 +276,21 @@ impl Maintenance for MemoryRows {
         }
         for (slot, hold) in self.uniques.iter().filter(|(_, hold)| !self.may_hold(hold)) {
             find(format!("unique key {slot:?} is held by {}, which has ended", hold.holder));
+        }
+        for (upstream, dependent) in self.edges.all_open() {
+            let followed = self.jobs.get(&upstream).is_some_and(|entry| entry.job.followed);
+            if !followed || !self.jobs.contains_key(&dependent) {
+                find(format!("job {dependent} depends on {upstream}, which does not know it"));
+            }
+        }
+        for entry in self.jobs.values() {
+            let inputs = self.edges.inputs(entry.id());
+            let counted = inputs.iter().filter(|input| input.is_open()).count();
+            let open = entry.job.dependencies.open as usize;
+            if (counted, inputs.len()) != (open, entry.job.dependencies.total as usize) {
+                let id = entry.id();
+                find(format!("job {id} waits for {open} dependencies, and {counted} are open"));
+            }
         }
         let rebuilt = Index::of(self.jobs.values().map(|entry| &**entry));
         if rebuilt != self.index {

@@ -4,7 +4,9 @@
 -- $1 ids, $2 cutoffs: a job is removed if it ended at or before its cutoff; $3 the time
 WITH free AS MATERIALIZED (
     SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended)
-    JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) ORDER BY w.id FOR UPDATE OF j SKIP LOCKED
+    JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
+    -- A job stays until its dependents have learned how it ended.
+    WHERE NOT EXISTS (SELECT FROM {s}.unresolved u WHERE u.id = ANY(ARRAY[w.id])) ORDER BY w.id FOR UPDATE OF j SKIP LOCKED
 ), gone AS (
     -- A job that was replayed meanwhile has no such row and stays.
     DELETE FROM {s}.finished f USING free w WHERE f.id = ANY(ARRAY[w.id]) AND NOT f.own AND f.at <= w.ended
@@ -16,6 +18,8 @@ WITH free AS MATERIALIZED (
     DELETE FROM {s}.unique_key WHERE until = {while_stored} AND id = ANY(ARRAY(SELECT id FROM gone))
 ), part AS (
     DELETE FROM {s}.part WHERE id = ANY(ARRAY(SELECT id FROM gone))
+), edge AS (
+    DELETE FROM {s}.edge WHERE dependent = ANY(ARRAY(SELECT id FROM gone))
 ), job AS (
     DELETE FROM {s}.job j USING gone g WHERE j.id = ANY(ARRAY[g.id]) RETURNING g.lane, g.state, j.spec
 ), grouped AS MATERIALIZED (

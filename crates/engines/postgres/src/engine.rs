@@ -15,6 +15,7 @@ use crate::retention::cursor::RetentionCursor;
 use crate::retention::partitions::Partitions;
 use crate::slow::heartbeat_cache::HeartbeatCache;
 use crate::slow::keyed::keyed_max;
+use crate::slow::load::UNRESOLVED_MAX;
 use crate::slow::moves;
 use crate::slow::perform::{Needs, Run, Shared};
 use crate::upkeep::LockBackoff;
@@ -270,6 +271,10 @@ impl PostgresEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
+                let ended = loaded.followed(&loaded.unresolved).collect();
+                run.continue_resolving(ended, rest, &mut reply, now)?;
+                // There may be more behind a full list.
+                reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(rest.budget);
             }
             Ok(reply)
         });
@@ -284,6 +289,7 @@ pub(crate) fn capabilities() -> Capabilities {
         .with(Capability::FairOrder)
         .with(Capability::Limits)
         .with(Capability::Move)
+        .with(Capability::Flows)
 }
 
 /// Merges the replies of two maintenance steps.
@@ -427,7 +433,10 @@ impl Admin for PostgresEngine {
             check_items(&batch)?;
             let wants = Wants::of_change(&batch);
             let lanes = self.lanes_of_moves(&moves::of_changes(&batch)).await?;
-            let change = |run: &mut Run<'_>, now| run.change(batch.clone(), now);
+            let change = |run: &mut Run<'_>, now| {
+                run.rows().expect_replays(&batch);
+                run.change(batch.clone(), now)
+            };
             self.perform(Needs::Durable, wants, lanes, change).await
         })
     }

@@ -564,6 +564,37 @@ suite! { ($)
         tokens_can_be_taken_for_other_work,
         ready_jobs_go_back_in_line_when_others_took_their_tokens,
     }
+    dependencies {
+        a_job_runs_once_all_jobs_that_it_depends_on_are_completed,
+        the_inputs_of_a_job_are_the_results_of_those_before_it,
+        every_end_of_a_job_resolves_its_dependents_by_their_policy,
+        a_job_that_ended_before_resolves_new_dependents_at_once,
+        the_ends_of_dependents_resolve_their_dependents,
+        a_job_that_completes_plainly_does_not_forget_a_late_dependent,
+        a_dependent_that_is_not_due_or_paused_waits_for_both,
+        a_dependent_waits_for_its_key_only_once_it_could_run,
+        a_dependent_that_ended_by_itself_learns_the_rest,
+        a_replayed_dependent_waits_for_replayed_jobs_again,
+        a_replayed_dependent_runs_after_what_was_completed_since,
+        an_ended_job_can_be_removed_and_its_dependents_keep_its_result,
+        results_beyond_the_limit_stay_with_their_jobs,
+        an_engine_without_flows_refuses_them,
+    }
+    flows {
+        a_graph_is_stored_whole_whatever_the_order_of_its_jobs,
+        a_graph_that_is_enqueued_again_changes_nothing,
+        cycles_and_unknown_jobs_are_refused_and_nothing_is_stored,
+        bad_dependencies_are_refused_by_field,
+        a_job_that_others_need_must_not_be_a_duplicate,
+        follow_ups_inherit_the_flow_and_may_depend_on_each_other,
+        jobs_are_listed_by_their_flow,
+        a_job_that_waits_for_others_says_for_which,
+        a_wide_fan_is_resolved_in_bounded_steps,
+        a_long_chain_of_failures_ends_in_bounded_steps,
+        a_job_stays_until_its_dependents_are_resolved,
+        many_jobs_before_one_release_it_once,
+        dependents_enqueued_while_their_job_ends_are_all_released,
+    }
     limit_stats {
         limits_report_their_jobs_and_tokens,
         groups_report_their_jobs_and_tokens,

@@ -314,6 +314,8 @@ impl Model {
                     job.holds_key = false;
                     handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
                 }
+                // These stories have no dependencies; see `flows`.
+                Effect::Resolve => {}
                 Effect::JoinLine => unreachable!("these stories have no limits; see `limits`"),
                 Effect::Moved => self.enter(&mut job, next),
                 Effect::Arrive => self.place(&mut job, next),
@@ -340,6 +342,9 @@ impl Model {
                 Some(queue) => self.key_taken(&job.arriving_in(queue)),
                 None => self.key_taken(job),
             },
+            // These stories have no dependencies; see `flows`.
+            depends: false,
+            followed: false,
             // These stories have no limits; see `limits`.
             limited: false,
             spent: match event {

@@ -52,6 +52,8 @@ words! {
     "Why claims skip a lane."
         Gate: ["queue_paused", "kind_paused", "no_permits", "other"];
     "Type of a cause of a job's state. More may be added." CauseCode: engine::CauseCode::ALL;
+    "What happens to a job if one that it depends on is not completed."
+        OnFailure: model::OnFailure::ALL.map(model::OnFailure::as_str);
     "Scope of atomic batches." Atomicity: ["queue", "store"];
     "Failures that an acknowledged job survives."
         Durability: ["volatile", "relaxed", "process", "host", "replica"];
@@ -73,10 +75,12 @@ impl PartialSchema for Finish {
             "killed",
         ];
         let replaced = only("replaced_by", Ref::from_schema_name("JobId"));
+        let dependency = only("dependency", Ref::from_schema_name("JobId"));
         OneOfBuilder::new()
             .description(Some("Why a job ended."))
             .item(one_of(plain.map(str::to_owned), "Why it ended."))
             .item(replaced.description(Some("A newer job with the same unique key replaced it.")))
+            .item(dependency.description(Some("A job that it depends on was not completed.")))
             .into()
     }
 }
@@ -84,6 +88,28 @@ impl PartialSchema for Finish {
 impl ToSchema for Finish {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push(("JobId".to_owned(), JobId::schema()));
+    }
+}
+
+/// A dependency: an object, or the id of a job.
+#[derive(Debug)]
+pub enum DependencyOrId {}
+
+impl PartialSchema for DependencyOrId {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new()
+            .description(Some("A job that another one runs after."))
+            .item(Ref::from_schema_name("JobId"))
+            .item(Ref::from_schema_name("Dependency"))
+            .into()
+    }
+}
+
+impl ToSchema for DependencyOrId {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push(("JobId".to_owned(), JobId::schema()));
+        schemas.push(("Dependency".to_owned(), crate::Dependency::schema()));
+        <crate::Dependency as ToSchema>::schemas(schemas);
     }
 }
 
@@ -209,6 +235,7 @@ mod tests {
         assert_words::<WritablePart, model::PartName>();
         assert_words::<Missed, policy::Missed>();
         assert_words::<Finish, model::Finish>();
+        assert_words::<OnFailure, model::OnFailure>();
         assert_words::<QueueOrder, model::Order>();
         assert_words::<Codec, model::Codec>();
         assert_words::<Location, model::Location>();

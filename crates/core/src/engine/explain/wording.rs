@@ -19,6 +19,7 @@ impl Explanation {
                 "The job is due, and no service has promoted it yet.".to_owned()
             }
             CauseCode::Signal => "The job waits for a signal.".to_owned(),
+            CauseCode::Dependency => dependency(cause),
             CauseCode::Key => key(cause),
             CauseCode::Limit => limit(cause),
             CauseCode::LimitHeld => format!("A report of a worker holds {}.", limit_name(cause)),
@@ -64,6 +65,10 @@ impl Explanation {
                     .to_owned()
             }
             CauseCode::Signal => format!("Send the signal: windlass jobs signal {id}"),
+            CauseCode::Dependency => match cause.holder {
+                Some(job) => format!("Find out why that job has not ended: windlass jobs why {job}"),
+                None => "Wait: the job is released by the next maintenance step.".to_owned(),
+            },
             CauseCode::Key => match cause.holder {
                 Some(holder) => format!(
                     "Jobs with the same key run one at a time, in the order in which they were enqueued. Find out why that job has not ended: windlass jobs why {holder}"
@@ -111,9 +116,13 @@ impl Explanation {
 
 /// A number with a noun, in the plural unless it is 1.
 fn counted(number: u64, noun: &str) -> String {
+    counted_as(number, noun, &format!("{noun}s"))
+}
+
+fn counted_as(number: u64, one: &str, several: &str) -> String {
     match number {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
+        1 => format!("1 {one}"),
+        number => format!("{number} {several}"),
     }
 }
 
@@ -199,6 +208,17 @@ fn running(cause: &Cause) -> String {
     }
 }
 
+fn dependency(cause: &Cause) -> String {
+    let open = counted_as(cause.dependencies.unwrap_or(0).into(), "dependency", "dependencies");
+    let verb = if cause.dependencies == Some(1) { "has" } else { "have" };
+    let first = match (cause.holder, cause.holder_state) {
+        (Some(job), Some(state)) => format!(" The first of them is job {job}, which is {state}."),
+        (Some(job), None) => format!(" The first of them is job {job}."),
+        (None, _) => String::new(),
+    };
+    format!("{open} of the job {verb} not ended.{first}")
+}
+
 const fn ended(cause: &Cause) -> &'static str {
     match cause.finish {
         Some(Finish::Completed) => "A handler completed the job.",
@@ -209,6 +229,7 @@ const fn ended(cause: &Cause) -> &'static str {
         Some(Finish::ReplacedBy(_)) => "A newer job with the same unique key replaced it.",
         Some(Finish::Expired) => "The job waited longer than allowed.",
         Some(Finish::Killed) => "An operator ended the job as dead.",
+        Some(Finish::Dependency(_)) => "A job that it depends on was not completed.",
         None => "The job has ended.",
     }
 }

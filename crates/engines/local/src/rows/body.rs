@@ -22,6 +22,8 @@ mod flag {
     pub(super) const HOLDS_KEY: u8 = 8;
     /// The job has rows in `part`.
     pub(super) const HAS_PARTS: u8 = 16;
+    /// Other jobs depend on the job and have not learned how it ended.
+    pub(super) const FOLLOWED: u8 = 32;
 }
 
 /// Encodes the body of a definition: the job as enqueued.
@@ -103,6 +105,7 @@ fn place(pack: &mut Pack, entry: &Entry, side_parts: bool, since: Timestamp) {
         | set(entry.waits, flag::WAITS)
         | set(entry.signalled, flag::SIGNALLED)
         | set(entry.holds_key, flag::HOLDS_KEY)
+        | set(entry.job.followed, flag::FOLLOWED)
         | set(side_parts, flag::HAS_PARTS));
     pack.int(entry.job.header.priority.into());
     pack.int(entry.rank);
@@ -116,6 +119,7 @@ fn read_place(list: &mut Unpack<'_>, entry: &mut Entry, since: Timestamp) -> Res
     entry.waits = flags & flag::WAITS != 0;
     entry.signalled = flags & flag::SIGNALLED != 0;
     entry.holds_key = flags & flag::HOLDS_KEY != 0;
+    entry.job.followed = flags & flag::FOLLOWED != 0;
     entry.job.header.priority = list.int()? as i32;
     entry.rank = list.int()?;
     entry.seq = list.int()?.cast_unsigned();
@@ -147,5 +151,9 @@ pub(super) fn is_as_enqueued(entry: &Entry) -> bool {
         Placement::Ready => entry.ready_at == created_at,
         Placement::Aside | Placement::Leased | Placement::Ended => false,
     };
-    begins && job.limits.is_empty() && job.transitions == 1 && job.changed_at == created_at
+    begins
+        && job.limits.is_empty()
+        && job.dependencies.total == 0
+        && job.transitions == 1
+        && job.changed_at == created_at
 }

@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet};
 use windlass_core::engine::{CheckReport, Finding, SessionId};
 use windlass_core::model::{Placement, State};
 use windlass_core::{JobId, Result};
-use windlass_executor::{Entry, UniqueHold};
+use windlass_executor::{Entry, Rows as _, UniqueHold};
 
 /// Tables that can be rebuilt from the jobs.
-const DERIVED: [&str; 11] = [
+const DERIVED: [&str; 12] = [
     "ready",
     "scheduled",
     "aside",
@@ -23,6 +23,7 @@ const DERIVED: [&str; 11] = [
     "deadline",
     "aging",
     "group_job",
+    "unresolved",
 ];
 
 /// The place of a job as stored: the table, and the position in it.
@@ -58,6 +59,7 @@ impl SqliteRows<'_> {
         found.extend(self.contradictions(is_open)?);
         found.extend(self.stray_unique_keys()?);
         found.extend(self.misplaced_in_groups()?);
+        found.extend(self.lost_dependents()?);
         let mut counted = Lanes::read(self.conn, EndedCounts::Recounted)?;
         for running in self.running.values() {
             let header = &running.loaded.entry.job.header;
@@ -136,6 +138,43 @@ impl SqliteRows<'_> {
             Ok(())
         })?;
         found.extend(listed.keys().map(|id| format!("job {id} is in line but does not exist")));
+        Ok(found)
+    }
+
+    /// Compares dependencies with the jobs at both of their ends.
+    fn lost_dependents(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        let edges = self.all("SELECT upstream, id FROM input WHERE open", [], |row| {
+            Ok((JobId::from_bytes(row.get(0)?), JobId::from_bytes(row.get(1)?)))
+        })?;
+        for (upstream, id) in edges {
+            let followed = self.with_job(upstream, |entry| entry.job.followed)?;
+            if followed != Some(true) {
+                found.push(format!("job {id} depends on {upstream}, which does not know it"));
+            }
+        }
+        let counts =
+            self.all("SELECT id, count(*), sum(open) FROM input GROUP BY id", [], |row| {
+                Ok((JobId::from_bytes(row.get(0)?), (row.get::<_, u32>(1)?, row.get::<_, u32>(2)?)))
+            })?;
+        let mut counts: HashMap<JobId, (u32, u32)> = counts.into_iter().collect();
+        let unresolved =
+            self.all("SELECT id FROM unresolved", [], |row| row.get(0).map(JobId::from_bytes))?;
+        let mut unresolved: HashSet<JobId> = unresolved.into_iter().collect();
+        self.each_entry(|entry| {
+            let (id, ours) = (entry.id(), entry.job.dependencies);
+            let (total, open) = counts.remove(&id).unwrap_or_default();
+            if (total, open) != (ours.total, ours.open) {
+                let waits = ours.open;
+                found.push(format!("job {id} waits for {waits} dependencies, and {open} are open"));
+            }
+            if unresolved.remove(&id) != (entry.job.followed && entry.job.state.is_terminal()) {
+                found.push(format!("job {id} has dependents, and maintenance does not know it"));
+            }
+            Ok(())
+        })?;
+        let strays = counts.into_keys().chain(unresolved);
+        found.extend(strays.map(|id| format!("dependencies of job {id}, which does not exist")));
         Ok(found)
     }
 
@@ -252,6 +291,7 @@ impl SqliteRows<'_> {
             let mut saver = saver!(self, entry, lane.unwrap_or(0));
             saver.add_place(n, &Place::of(entry))?;
             saver.add_to_group()?;
+            saver.save_unresolved()?;
         }
         self.flush()?;
         self.run(&format!("INSERT INTO ended_count {RECOUNT}"), [])?;

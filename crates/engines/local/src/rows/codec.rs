@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::model::{AttemptEnd, Part, State};
 use windlass_core::{Error, Result};
 use windlass_workset::codec::{self, Damaged};
-pub(super) use windlass_workset::codec::{Spec, Tail, token_bits, token_of};
+pub(super) use windlass_workset::codec::{Spec, StoredInput, Tail, token_bits, token_of};
 
 pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { store: "the local store".into(), reason: reason.to_string() }

@@ -2,7 +2,7 @@
 
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
-use super::{SqliteRows, codec, ended, load, records, removed, saver};
+use super::{SqliteRows, codec, edges, ended, load, records, removed, saver};
 use rusqlite::types::ToSql;
 use rusqlite::{Row, params};
 use std::collections::{BTreeMap, HashSet};
@@ -10,12 +10,12 @@ use windlass_core::engine::{
     CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
     SessionId,
 };
-use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
     Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance,
-    Opening, Records, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    OpenEdges, Opening, Records, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
 /// Maximum number of pages that one compaction step returns to the file system.
@@ -216,6 +216,29 @@ impl Rows for SqliteRows<'_> {
         Ok(self.groups.openings.of_queue(queue, limit))
     }
 
+    fn inputs(&self, dependent: JobId) -> Result<Vec<Input>> {
+        self.noted(edges::inputs(self.conn, dependent))
+    }
+
+    fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
+        self.noted(edges::input(self.conn, dependent, position))
+    }
+
+    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
+        for (position, input) in (0..).zip(inputs) {
+            self.noted(edges::save(self.conn, dependent, position, &input))?;
+        }
+        Ok(())
+    }
+
+    fn set_input(&mut self, dependent: JobId, position: u32, input: Input) -> Result<()> {
+        self.noted(edges::save(self.conn, dependent, position, &input))
+    }
+
+    fn open_edges(&self, upstream: JobId, limit: usize) -> Result<OpenEdges> {
+        self.noted(edges::open(self.conn, upstream, limit))
+    }
+
     fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
         self.groups.reopen(queue, kind, at);
         Ok(())
@@ -269,6 +292,11 @@ impl Maintenance for SqliteRows<'_> {
 
     fn all_openings(&self, limit: usize) -> Result<Vec<(Name, Opening)>> {
         Ok(self.groups.openings.first(limit))
+    }
+
+    fn unresolved(&self, limit: usize) -> Result<Vec<JobId>> {
+        let sql = "SELECT id FROM unresolved ORDER BY id LIMIT ?1";
+        self.all(sql, [limit as i64], |row| row.get(0).map(JobId::from_bytes))
     }
 
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {

@@ -85,6 +85,7 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         cost: spec.cost.unwrap_or(1),
         unique: spec.unique,
         parent: spec.parent,
+        flow: spec.flow,
         tags: spec.tags,
         trace: spec.trace,
         policy: spec.policy,
@@ -113,6 +114,7 @@ fn add_tail(tail: Tail, entry: &mut Entry) {
     job.progress = tail.progress;
     job.log = tail.log;
     job.limits = tail.limits;
+    job.dependencies = tail.dependencies;
     job.result = tail.result.map(Part::from);
     if let Some(policy) = tail.policy {
         job.header.policy = policy;

@@ -8,6 +8,7 @@ mod body;
 mod check;
 mod codec;
 mod contract;
+mod edges;
 mod ended;
 mod groups;
 mod key;

@@ -5,7 +5,7 @@
 use super::lanes::Lanes;
 use super::leases::{Leases, Stored, is_held};
 use super::load::{self, Loaded, failed};
-use super::records;
+use super::{edges, records};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -42,6 +42,9 @@ impl Reader {
                 Ok(stored.map(|loaded| snapshot.as_it_is(loaded).entry.view(request.parts)))
             };
             let mut jobs: Vec<_> = request.ids.iter().map(job).collect::<Result<_>>()?;
+            for job in jobs.iter_mut().flatten().filter(|job| job.dependencies.total > 0) {
+                job.inputs = edges::inputs(snapshot.conn, job.header.id)?;
+            }
             snapshot.show_running(jobs.iter_mut().flatten())?;
             Ok(jobs)
         })

@@ -36,6 +36,11 @@ fn own_end(entry: &Entry) -> Option<i64> {
     entry.job.finished_at.filter(|_| own).map(|at| at.as_millis())
 }
 
+/// Whether a job has ended and its dependents have not all learned it.
+const fn is_unresolved(entry: &Entry) -> bool {
+    entry.job.followed && entry.job.state.is_terminal()
+}
+
 /// The deadline of a job as columns `work` and `at` of the table `deadline`.
 const fn deadline(place: &Place) -> Option<(i64, i64)> {
     match place.deadline {
@@ -56,6 +61,8 @@ pub(super) struct Before {
     /// The time of its end, if it has ended and has a retention of its own.
     pub(super) own_end: Option<i64>,
     pub(super) queue: Name,
+    /// Whether it has a row in `unresolved`.
+    pub(super) unresolved: bool,
     /// Its row in `group_job`.
     pub(super) group: Option<GroupRow>,
     pub(super) parts: Parts,
@@ -80,6 +87,7 @@ impl Before {
             place: Place::of(&loaded.entry),
             own_end: own_end(&loaded.entry),
             queue: loaded.entry.job.header.queue.clone(),
+            unresolved: is_unresolved(&loaded.entry),
             group: GroupRow::of(&loaded.entry),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
@@ -173,6 +181,9 @@ impl Saver<'_, '_> {
             }
             self.add_to_group()?;
         }
+        if before.unresolved != is_unresolved(self.entry) {
+            self.save_unresolved()?;
+        }
         let own_end = own_end(self.entry);
         if from.lane != self.lane {
             self.run("UPDATE job SET lane = ?2 WHERE n = ?1", [n, self.lane])?;
@@ -186,6 +197,15 @@ impl Saver<'_, '_> {
             self.add_place_after(n, &before.place, &after)?;
         }
         Ok((lives || before.lived, side_parts))
+    }
+
+    /// Adds an ended job to those with unresolved dependents, or removes it.
+    pub(super) fn save_unresolved(&self) -> Result<()> {
+        let sql = match is_unresolved(self.entry) {
+            true => "INSERT OR IGNORE INTO unresolved (id) VALUES (?1)",
+            false => "DELETE FROM unresolved WHERE id = ?1",
+        };
+        self.run(sql, [self.id().as_bytes()])
     }
 
     /// Writes the parts that differ from `before`; returns whether any was written to `part`.
@@ -241,6 +261,7 @@ impl Saver<'_, '_> {
             result: job.result.as_ref().map(Into::into),
             policy: policy.cloned(),
             limits: job.limits.clone(),
+            dependencies: job.dependencies,
         })?;
         let body = body::pack_life(entry, side_parts, latest.as_ref())?;
         let row = params![n, self.lane, job.state as i64, body, tail];
@@ -392,6 +413,9 @@ impl Saver<'_, '_> {
         }
         if before.side_parts {
             self.run("DELETE FROM part WHERE n = ?1", [before.n])?;
+        }
+        if self.entry.job.dependencies.total > 0 {
+            self.run("DELETE FROM input WHERE id = ?1", [self.id().as_bytes()])?;
         }
         Ok(())
     }

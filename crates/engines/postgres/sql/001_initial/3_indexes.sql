@@ -55,6 +55,21 @@ CREATE TABLE {s}.group_line (
     PRIMARY KEY (grp, lane, priority, run_at, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off);
 
+-- The dependencies of jobs, by their position: the job that each waits for, and the rest as JSON. An edge is added and
+-- resolved under the lock of the upstream job, and changed under that of the dependent, too.
+CREATE TABLE {s}.edge (
+    dependent uuid NOT NULL,
+    position  integer NOT NULL,
+    upstream  uuid NOT NULL,
+    open      boolean NOT NULL,
+    input     text,
+    PRIMARY KEY (dependent, position)
+);
+CREATE INDEX edge_open ON {s}.edge (upstream, dependent, position) WHERE open;
+-- Ended jobs whose dependents have not all learned how they ended. A table, because an index over `life` would prevent
+-- updates in place.
+CREATE TABLE {s}.unresolved (id uuid PRIMARY KEY);
+
 -- Unique keys in use. `until` is null for keys that are held until the job ends, and {while_stored} for keys that are
 -- held until the job is removed. The primary key enforces uniqueness.
 CREATE TABLE {s}.unique_key (

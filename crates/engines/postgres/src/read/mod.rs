@@ -12,7 +12,7 @@ use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::rows::codec;
 use crate::rows::entries::{self, at, session_columns};
-use crate::slow::load::{Loaded, Loader, SettingRows, add_settings, session};
+use crate::slow::load::{Loaded, Loader, SettingRows, add_settings, inputs_of, session};
 use crate::slow::perform::CLOCK;
 use futures_util::future::try_join;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use windlass_core::engine::{
     Get, LaneStats, SessionId, SessionInfo, SessionInfoFields, Settings, Stamped, StatsRequest,
     WorkerInfo,
 };
-use windlass_core::model::{Job, Name, PartName, Running, State};
+use windlass_core::model::{Input, Job, Name, PartName, Running, State};
 use windlass_core::{JobId, Result, Timestamp};
 
 /// Table locks come before the snapshot: a table rewritten in between would seem empty.
@@ -106,6 +106,17 @@ impl PostgresEngine {
         let found = entries::found(conn, &jobs, &parts).await?;
         let view = |id: &JobId| found.get(id).map(|found| found.entry.view(request.parts));
         let mut jobs: Vec<Option<Job>> = request.ids.iter().map(view).collect();
+        let dependents = jobs.iter().flatten().filter(|job| job.dependencies.total > 0);
+        let dependents: Vec<Uuid> = dependents.map(|job| job.header.id.as_uuid()).collect();
+        if !dependents.is_empty() {
+            let mut inputs: HashMap<JobId, Vec<Input>> = HashMap::new();
+            for (id, input) in inputs_of(conn, &dependents).await? {
+                inputs.entry(id).or_default().push(input);
+            }
+            for job in jobs.iter_mut().flatten() {
+                job.inputs = inputs.get(&job.header.id).cloned().unwrap_or_default();
+            }
+        }
         show_running(conn, jobs.iter_mut().flatten()).await?;
         Ok(jobs)
     }

@@ -6,7 +6,7 @@ use crate::conn::{Lent, Row};
 use crate::engine::PostgresEngine;
 use crate::rows::codec;
 use crate::rows::entries::{job_id, session_columns};
-use crate::slow::load::{Loaded, Loader, session};
+use crate::slow::load::{Loaded, Loader, inputs_of, session};
 use crate::slow::perform::CLOCK;
 use std::collections::BTreeSet;
 use windlass_core::engine::{Explanation, Stamped};
@@ -74,6 +74,9 @@ async fn peek_causes(loader: &Loader<'_, '_>, entry: &Entry, loaded: &mut Loaded
     if let Some(key) = header.key.as_ref().filter(|_| entry.in_line()) {
         loader.peek_line(&header.queue, key, loaded).await?;
     }
+    if entry.job.dependencies.open > 0 {
+        peek_inputs(loader, entry.id(), loaded).await?;
+    }
     let over_all = loaded.limits_of(&lane).filter(|(_, limit)| !limit.by_group);
     let meters: BTreeSet<MeterKey> =
         over_all.map(|(name, _)| (name.clone(), String::new())).collect();
@@ -84,6 +87,17 @@ async fn peek_causes(loader: &Loader<'_, '_>, entry: &Entry, loaded: &mut Loaded
         loader.peek_group(header.limit_group(), loaded).await?;
     }
     Ok(())
+}
+
+/// Loads the dependencies of a job, and the first job that it waits for.
+async fn peek_inputs(loader: &Loader<'_, '_>, id: JobId, loaded: &mut Loaded) -> Try<()> {
+    let inputs = inputs_of(loader.conn, &[id.as_uuid()]).await?;
+    let first = inputs.iter().find(|(_, input)| input.is_open()).map(|(_, input)| input.job);
+    for (id, input) in inputs {
+        loaded.edges.add_next(id, input);
+    }
+    let first: Vec<_> = first.into_iter().map(|id| id.as_uuid()).collect();
+    loader.peek_jobs(&first, loaded).await
 }
 
 /// Loads the ready jobs before a job, as many as are counted.

@@ -4,9 +4,9 @@ use crate::conn::error::corrupt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_core::engine::Lease;
-use windlass_core::model::{Part, State};
-use windlass_core::{Error, Result};
-use windlass_workset::codec::{self, Damaged};
+use windlass_core::model::{Input, Part, State};
+use windlass_core::{Error, JobId, Result};
+use windlass_workset::codec::{self, Damaged, StoredInput};
 pub(crate) use windlass_workset::codec::{Spec, Tail, not_loaded};
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
@@ -27,6 +27,16 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<String> {
 /// The value of a JSON text; the default value for `None`.
 pub(crate) fn from_text<T: for<'a> Deserialize<'a> + Default>(text: Option<&str>) -> Result<T> {
     codec::from_text(text).map_err(damaged)
+}
+
+/// A dependency as text, without the job that it waits for.
+pub(crate) fn input_text(input: &Input) -> Result<Option<String>> {
+    StoredInput::text(input).map_err(damaged)
+}
+
+/// The dependency on `job` with this text.
+pub(crate) fn input(job: JobId, text: Option<&str>) -> Result<Input> {
+    StoredInput::read(job, text).map_err(damaged)
 }
 
 pub(crate) fn envelope_text(part: &Part) -> Result<Option<String>> {

@@ -81,6 +81,7 @@ pub(crate) const HOLDS_KEY: i16 = 1;
 pub(crate) const WAITS: i16 = 2;
 pub(crate) const SIGNALLED: i16 = 4;
 pub(crate) const CANCEL_REQUESTED: i16 = 8;
+pub(crate) const FOLLOWED: i16 = 16;
 
 /// The columns of a job's rows that only this store needs.
 #[derive(Clone, Debug)]
@@ -154,6 +155,7 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
         cost: spec.cost.unwrap_or(1),
         unique: spec.unique,
         parent: spec.parent,
+        flow: spec.flow,
         tags: spec.tags,
         trace: spec.trace,
         policy: spec.policy,
@@ -201,6 +203,7 @@ fn add_life(row: &Row, entry: &mut Entry) -> Result<()> {
     entry.signalled = flags & SIGNALLED != 0;
     let job = &mut entry.job;
     job.cancel_requested = flags & CANCEL_REQUESTED != 0;
+    job.followed = flags & FOLLOWED != 0;
     job.header.run_at = at(row.get(16));
     job.header.priority = row.get(17);
     job.header.counters = Counters {

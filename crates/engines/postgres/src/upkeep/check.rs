@@ -1,6 +1,7 @@
 //! Checks that every job is in exactly one place, that derived rows agree with the jobs, and that no row is a ghost,
 //! that is, refers to a job that does not exist. A repair derives all rows again and deletes ghosts.
 
+use super::check_edges::Edges;
 use super::check_groups::Groups;
 use crate::conn::Lent;
 use crate::conn::Row;
@@ -20,7 +21,7 @@ use windlass_executor::Entry;
 /// Excludes all writers during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
     {s}.finished, {s}.key_holder, {s}.key_line, {s}.group_lane, {s}.group_line, {s}.unique_key, {s}.session,
-    {s}.tally IN EXCLUSIVE MODE";
+    {s}.tally, {s}.edge, {s}.unresolved IN EXCLUSIVE MODE";
 const JOBS: &str = concat!(
     read_jobs!("{s}.job j"),
     " WHERE ($1::uuid IS NULL OR j.id > $1) ORDER BY j.id LIMIT $3"
@@ -51,6 +52,8 @@ const TALLY: &str =
 const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FROM {s}.aside;
     DELETE FROM {s}.key_holder; DELETE FROM {s}.key_line; DELETE FROM {s}.deadline;
     DELETE FROM {s}.aging; DELETE FROM {s}.tally; DELETE FROM {s}.group_lane; DELETE FROM {s}.group_line;
+    DELETE FROM {s}.unresolved;
+    DELETE FROM {s}.edge e WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = e.dependent);
     DELETE FROM {s}.lease e WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = e.id);
     DELETE FROM {s}.finished f WHERE token IS NULL
         OR NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = f.id);
@@ -114,6 +117,7 @@ struct Derived {
     sessions: HashSet<String>,
     tally: BTreeMap<i32, Counts>,
     groups: Groups,
+    edges: Edges,
 }
 
 impl PostgresEngine {
@@ -223,8 +227,10 @@ impl Derived {
         let sessions = conn.query(SESSIONS, &[]).await?;
         let tally = conn.query(TALLY, &[]).await?;
         let groups = Groups::read(conn).await?;
+        let edges = Edges::read(conn).await?;
         Ok(Self {
             groups,
+            edges,
             places,
             holders: holders.iter().map(|row| ((row.get(1), row.get(2)), row.get(0))).collect(),
             lines: lines
@@ -255,6 +261,7 @@ impl Derived {
             _ => found.push(format!("job {id} is in several places")),
         }
         self.groups.judge(job, &place, found);
+        self.edges.judge(job, found);
         let header = &entry.job.header;
         let Some(key) = &header.key else { return };
         let line = (header.queue.to_string(), key.clone());
@@ -298,6 +305,7 @@ impl Derived {
         };
         found.extend(self.lines.iter().map(in_line));
         self.groups.judge_rest(found);
+        self.edges.judge_rest(found);
         let ended = self.uniques.iter().filter(|(id, _)| !alive.contains(id));
         let unique = |(id, key): &(Uuid, String)| {
             format!("unique key {key:?} is held by {}, which has ended", job_id(*id))

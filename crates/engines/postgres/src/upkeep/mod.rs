@@ -2,6 +2,7 @@
 //! tables.
 
 pub(crate) mod check;
+mod check_edges;
 mod check_groups;
 pub(crate) mod server_stats;
 

@@ -1,6 +1,7 @@
 //! The jobs and sessions that a maintenance step may change. Candidates come from indexes that may be out of date; the
 //! locked job is authoritative. Jobs locked by other transactions are skipped.
 
+use super::edges::{UNRESOLVED, UNRESOLVED_MAX};
 use super::gather::{add_held, session};
 use super::{Jobs, Loaded, Loader};
 use crate::conn::Row;
@@ -64,6 +65,10 @@ impl Loader<'_, '_> {
                 let rows = self.conn.query(SCHEDULED, &[&limit]).await?;
                 loaded.due = rows.iter().map(due).collect();
                 self.openings(wants, loaded, limit).await?;
+                let most = i64::from(UNRESOLVED_MAX.min(request.budget));
+                let rows = self.conn.query(UNRESOLVED, &[&most]).await?;
+                loaded.unresolved = rows.iter().map(|row| job_id(row.get(0))).collect();
+                wants.own.extend(&loaded.unresolved);
             }
             Work::Expire => self.expiring(loaded, limit).await?,
             Work::Retain => self.removable(loaded, limit).await?,

@@ -3,6 +3,7 @@
 //! places, tenants. The keys and the group of a job are read from its definition first, which never changes.
 
 mod due;
+mod edges;
 mod gather;
 mod groups;
 mod keys;
@@ -16,6 +17,7 @@ use crate::rows::codec::Spec;
 use crate::rows::entries::{self, JobRow, SEQ_BITS, at, job_id};
 use crate::slow::save::{Saves, WorkingSet, saves};
 pub(crate) use due::{EXPIRES, REMOVED};
+pub(crate) use edges::{UNRESOLVED_MAX, inputs_of};
 use futures_util::future::{try_join, try_join3, try_join4};
 pub(crate) use gather::{
     CONFIGURE_LOCK, COSTLY, PLAIN, PLAIN_ALONE, SUSPECT, SettingRows, add_settings, session,
@@ -23,6 +25,7 @@ pub(crate) use gather::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
+use windlass_core::JobId;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{Name, PartName};
 use windlass_core::time::Clock;
@@ -97,11 +100,17 @@ impl Store for Loader<'_, '_> {
         self.gather(&mut wants, loaded, &mut jobs).await?;
         self.find_due(&mut wants, loaded, &mut jobs).await?;
         let (due, claim) = (wants.due, wants.heads.clone());
-        for _ in 0..LINKS_MAX {
+        for link in 0..LINKS_MAX {
             jobs.choose(&wants, loaded);
             self.define(&mut wants, &jobs, loaded).await?;
             self.groups(&wants, loaded).await?;
             self.read(&wants, loaded, &jobs).await?;
+            // Dependents of dependents are loaded once a run needs them.
+            if wants.heirs && link == 0 {
+                let followed: Vec<JobId> = loaded.followed(&wants.own).collect();
+                wants.edges.extend(followed);
+            }
+            self.edges(&wants, loaded).await?;
             jobs = Jobs { skip_held: jobs.skip_held, ..Jobs::default() };
             wants = loaded.linked(&wants);
             if wants.is_empty() {

@@ -104,8 +104,10 @@ row_sets! { Columns {
         "DELETE FROM {s}.unique_key t USING unnest($1::text[], $2::text[], $3::text[]) d (queue, kind, key)
             WHERE t.queue = ANY(ARRAY[d.queue]) AND t.kind = d.kind AND t.key = d.key";
     gone: Gone (id: Uuid)
-        "WITH l AS (DELETE FROM {s}.life WHERE id = ANY($1)), p AS (DELETE FROM {s}.part WHERE id = ANY($1))
+        "WITH l AS (DELETE FROM {s}.life WHERE id = ANY($1)), p AS (DELETE FROM {s}.part WHERE id = ANY($1)),
+                e AS (DELETE FROM {s}.edge WHERE dependent = ANY($1))
             DELETE FROM {s}.job j USING unnest($1::uuid[]) d (id) WHERE j.id = ANY(ARRAY[d.id])";
+    resolved: Resolved (id: Uuid) "DELETE FROM {s}.unresolved WHERE id = ANY($1)";
     no_session: NoSession (id: String) "DELETE FROM {s}.session WHERE id = ANY($1)";
     no_queue: NoQueue (name: String) "DELETE FROM {s}.queue WHERE name = ANY($1)";
     no_kind: NoKind (name: String) "DELETE FROM {s}.kind WHERE name = ANY($1)";
@@ -172,6 +174,12 @@ row_sets! { Columns {
         "INSERT INTO {s}.meter (grp, name, meter, idle_at)
             SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) ORDER BY 1, 2
             ON CONFLICT (grp, name) DO UPDATE SET meter = excluded.meter, idle_at = excluded.idle_at";
+    edge: Edges (dependent: Uuid, position: i32, upstream: Uuid, open: bool, input: Option<String>)
+        "INSERT INTO {s}.edge (dependent, position, upstream, open, input)
+            SELECT * FROM unnest($1::uuid[], $2::integer[], $3::uuid[], $4::boolean[], $5::text[])
+            ON CONFLICT (dependent, position) DO UPDATE SET open = excluded.open, input = excluded.input";
+    unresolved: Unresolved (id: Uuid)
+        "INSERT INTO {s}.unresolved (id) SELECT * FROM unnest($1::uuid[]) ON CONFLICT DO NOTHING";
     deadline: Deadlines (work: i16, at: i64, id: Uuid)
         "INSERT INTO {s}.deadline (work, at, id)
             SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) ON CONFLICT DO NOTHING";

@@ -8,7 +8,9 @@ mod settings;
 use crate::conn::error::{Try, corrupt};
 use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::codec::{self, Spec, Tail};
-use crate::rows::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, JobRow, SIGNALLED, WAITS};
+use crate::rows::entries::{
+    CANCEL_REQUESTED, FOLLOWED, Found, HOLDS_KEY, JobRow, SIGNALLED, WAITS,
+};
 use crate::rows::lanes::Lanes;
 use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, SUSPECT};
 pub(crate) use batch::Batch;
@@ -18,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::model::{Counters, Name, PartName, Parts, Placement, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Turns, UniqueSlot};
-use windlass_workset::{ChangedJob, ChangedKey, ChangedUnique, StaleDeadline};
+use windlass_workset::{ChangedInput, ChangedJob, ChangedKey, ChangedUnique, StaleDeadline};
 
 /// The rows of one run.
 pub(crate) type WorkingSet<'l> = windlass_workset::WorkingSet<'l, JobRow>;
@@ -51,6 +53,7 @@ pub(crate) fn saves(
         saver.job(&changed)?;
     }
     saver.keys();
+    saver.edges()?;
     saver.turns(turns);
     saver.settings()?;
     saver.groups()?;
@@ -257,6 +260,9 @@ impl Saver<'_> {
         if place.ages && self.set.base().settings_of(queue).max_wait_ms.is_some() {
             rows.not_aging.push(queue.to_string(), place.run_at, id);
         }
+        if place.unresolved {
+            rows.resolved.push(id);
+        }
         if let Some((queue, key, seq)) = &place.in_line {
             rows.not_in_line.push(queue.to_string(), key.clone(), *seq);
         }
@@ -285,6 +291,9 @@ impl Saver<'_> {
         }
         if place.ages && self.set.base().settings_of(queue).max_wait_ms.is_some() {
             rows.aging.push(queue.to_string(), place.run_at, id);
+        }
+        if place.unresolved {
+            rows.unresolved.push(id);
         }
         if let Some((queue, key, seq)) = &place.in_line {
             rows.in_line.push(queue.to_string(), key.clone(), *seq, id);
@@ -331,6 +340,19 @@ impl Saver<'_> {
         for changed in self.set.changed_uniques() {
             self.unique(&changed);
         }
+    }
+
+    fn edges(&mut self) -> Result<()> {
+        for ChangedInput { dependent, position, input } in self.set.changed_inputs() {
+            self.rows.edge.push(
+                dependent.as_uuid(),
+                position.cast_signed(),
+                input.job.as_uuid(),
+                input.is_open(),
+                codec::input_text(input)?,
+            );
+        }
+        Ok(())
     }
 
     fn unique(&mut self, changed: &ChangedUnique<'_>) {
@@ -413,6 +435,8 @@ fn is_as_enqueued(entry: &Entry) -> bool {
         && unlimited
         && !entry.waits
         && !entry.signalled
+        && job.dependencies.total == 0
+        && !job.followed
         && entry.past.is_empty()
 }
 
@@ -422,6 +446,7 @@ fn flags(entry: &Entry) -> i16 {
         | flag(entry.waits, WAITS)
         | flag(entry.signalled, SIGNALLED)
         | flag(entry.job.cancel_requested, CANCEL_REQUESTED)
+        | flag(entry.job.followed, FOLLOWED)
 }
 
 /// The flags of a job for claims and completions.

@@ -24,6 +24,10 @@ pub(crate) struct Place {
     pub(crate) in_line: Option<(Name, String, i64)>,
     /// Its position in the line of its group.
     pub(crate) in_group: Option<InGroup>,
+    /// Whether it has not ended and others depend on it, so that its row says that it is not plain.
+    pub(crate) followed: bool,
+    /// Whether it has ended and its dependents have not all learned it.
+    pub(crate) unresolved: bool,
 }
 
 /// The position of a job in the line of its group.
@@ -74,6 +78,8 @@ impl Place {
             ages: place.ages,
             in_line: key.map(|key| (header.queue.clone(), key, seq)),
             in_group: InGroup::of(entry),
+            followed: entry.job.followed && !place.state.is_terminal(),
+            unresolved: entry.job.followed && place.state.is_terminal(),
         }
     }
 }

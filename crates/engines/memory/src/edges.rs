@@ -1,0 +1,61 @@
+//! The dependencies of jobs, and from each job the open dependencies on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::JobId;
+use windlass_core::model::Input;
+use windlass_executor::OpenEdges;
+
+/// All dependencies.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Edges {
+    inputs: BTreeMap<JobId, Vec<Input>>,
+    /// Open dependencies, by the job that they wait for: the dependent, and the position among its dependencies.
+    open: BTreeSet<(JobId, JobId, u32)>,
+}
+
+impl Edges {
+    /// The dependencies of a job.
+    pub(crate) fn inputs(&self, dependent: JobId) -> &[Input] {
+        self.inputs.get(&dependent).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds the dependencies of a job.
+    pub(crate) fn add(&mut self, dependent: JobId, inputs: Vec<Input>) {
+        for (position, input) in (0..).zip(&inputs).filter(|(_, input)| input.is_open()) {
+            self.open.insert((input.job, dependent, position));
+        }
+        self.inputs.insert(dependent, inputs);
+    }
+
+    /// Changes a dependency.
+    pub(crate) fn set(&mut self, dependent: JobId, position: u32, input: Input) {
+        let inputs = self.inputs.get_mut(&dependent);
+        let Some(stored) = inputs.and_then(|inputs| inputs.get_mut(position as usize)) else {
+            return;
+        };
+        match input.is_open() {
+            true => self.open.insert((input.job, dependent, position)),
+            false => self.open.remove(&(input.job, dependent, position)),
+        };
+        *stored = input;
+    }
+
+    /// Removes the dependencies of a job.
+    pub(crate) fn remove(&mut self, dependent: JobId) {
+        for (position, input) in (0..).zip(self.inputs.remove(&dependent).unwrap_or_default()) {
+            self.open.remove(&(input.job, dependent, position));
+        }
+    }
+
+    /// The first `limit` open dependencies on a job.
+    pub(crate) fn open_on(&self, upstream: JobId, limit: usize) -> OpenEdges {
+        let from = (upstream, JobId::from_bytes([0; 16]), 0);
+        let edges = self.open.range(from..).take_while(|(of, ..)| *of == upstream);
+        OpenEdges::of(edges.map(|(_, dependent, position)| (*dependent, *position)), limit)
+    }
+
+    /// All open dependencies: the job that is waited for, and the dependent.
+    pub(crate) fn all_open(&self) -> impl Iterator<Item = (JobId, JobId)> {
+        self.open.iter().map(|(upstream, dependent, _)| (*upstream, *dependent))
+    }
+}

@@ -1,0 +1,382 @@
+//! Dependencies: jobs that run after others.
+//!
+//! The end of a job resolves its edges at the commit point: every dependent receives the outcome and the result, and is
+//! freed, killed or cancelled if that was what it waited for. Nothing recurses: ends that follow from an end are queued,
+//! and one call resolves a bounded number of edges. A job that has ended and is still `followed` has open edges left, and
+//! maintenance continues with them.
+
+use crate::commit::Transition;
+use crate::entry::Entry;
+use crate::executor::Executor;
+use crate::rows::{OpenEdges, Rows};
+use std::collections::{BTreeMap, VecDeque};
+use windlass_core::engine::{Capability, MaintainReply, MaintainRequest};
+use windlass_core::limits::{CALL_RESOLUTIONS_MAX, CASCADE_MAX, INPUT_BYTES_MAX, RESOLUTIONS_MAX};
+use windlass_core::machine::EventKind;
+use windlass_core::model::{Dependency, Finish, Input, NewJob, OnFailure, Part, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// The end of a job, as its dependents learn it.
+#[derive(Clone)]
+struct End {
+    job: JobId,
+    outcome: State,
+    result: Option<Part>,
+}
+
+impl End {
+    /// The end of a job; `None` if it has not ended.
+    fn of(entry: &Entry) -> Option<Self> {
+        let outcome = entry.job.state;
+        let result = entry.job.result.clone().filter(|_| outcome == State::Completed);
+        outcome.is_terminal().then(|| Self { job: entry.id(), outcome, result })
+    }
+
+    /// Writes the end into an input, with the result if `room` bytes are left for it; returns the bytes of the result.
+    fn write(self, input: &mut Input, room: usize) -> usize {
+        let bytes = self.result.as_ref().map_or(0, |result| result.bytes.len());
+        input.omitted = bytes > room;
+        input.outcome = Some(self.outcome);
+        input.result = self.result.filter(|_| bytes <= room);
+        if input.omitted { 0 } else { bytes }
+    }
+}
+
+/// Jobs that ended in this call and have dependents, and the budget for resolving them.
+pub(crate) struct Resolving {
+    ended: VecDeque<(JobId, u32)>,
+    /// Jobs that a replayed job depends on again.
+    reopened: Vec<JobId>,
+    /// Ends that led to the one being resolved.
+    depth: u32,
+    /// Whether the queue is being worked off.
+    active: bool,
+    /// Edges that this call may still resolve.
+    left: u32,
+    /// Whether this call leaves edges of ended jobs to maintenance.
+    unfinished: bool,
+}
+
+impl Default for Resolving {
+    fn default() -> Self {
+        let (ended, reopened) = (VecDeque::new(), Vec::new());
+        Self {
+            ended,
+            reopened,
+            depth: 0,
+            active: false,
+            left: CALL_RESOLUTIONS_MAX,
+            unfinished: false,
+        }
+    }
+}
+
+/// The dependencies of a new job.
+pub(crate) struct Attached {
+    pub(crate) inputs: Vec<Input>,
+    /// The first dependency whose end prevents the start. It is left open, and resolved once the job is stored.
+    prevented_by: Option<u32>,
+}
+
+impl<R: Rows> Executor<R> {
+    /// Begins a call, which may resolve this many edges.
+    pub(crate) const fn begin_resolving(&mut self, most: u32) {
+        self.resolving.left = most;
+    }
+
+    /// Refuses dependencies and flows if the engine does not support them.
+    pub(crate) fn check_flows(&self, job: &NewJob) -> Result<()> {
+        if job.names_flows() { self.check_flow_support() } else { Ok(()) }
+    }
+
+    pub(crate) fn check_flow_support(&self) -> Result<()> {
+        if !self.capabilities.has(Capability::Flows) {
+            return Err(Error::Unsupported {
+                engine: self.capabilities.engine,
+                capability: Capability::Flows,
+                hint: "leave `after` and `flow` out, and enqueue the next job as a follow-up",
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses a dependency on a job that neither exists nor is `promised` by the same request.
+    pub(crate) fn check_after(&self, job: &NewJob, promised: impl Fn(JobId) -> bool) -> Result<()> {
+        for Dependency { job: upstream, .. } in job.after.iter().map(Clone::clone) {
+            if !promised(upstream) && self.state(upstream)?.is_none() {
+                let expected =
+                    "no job has this id: enqueue it first, or in the same request, all or nothing";
+                return Err(Error::invalid("after", upstream, expected));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the dependencies of a new job. Those that have ended are resolved.
+    pub(crate) fn attach(&self, entry: &mut Entry, after: &[Dependency]) -> Result<Attached> {
+        let mut attached = Attached { inputs: Vec::with_capacity(after.len()), prevented_by: None };
+        for (position, dependency) in (0..).zip(after) {
+            let mut input = Input::open(dependency);
+            let end = self.rows.with_job(dependency.job, End::of)?;
+            match end {
+                Some(Some(end)) => {
+                    let mut resolved = input.clone();
+                    let counts = &mut entry.job.dependencies;
+                    let bytes = end.write(&mut resolved, room(counts.result_bytes));
+                    if resolved.prevents_start() && attached.prevented_by.is_none() {
+                        attached.prevented_by = Some(position);
+                    } else {
+                        counts.result_bytes += bytes as u32;
+                        input = resolved;
+                    }
+                }
+                Some(None) => {}
+                None => return Err(Error::NotFound { id: dependency.job }),
+            }
+            entry.job.dependencies.open += u32::from(input.is_open());
+            attached.inputs.push(input);
+        }
+        entry.job.dependencies.total = attached.inputs.len() as u32;
+        Ok(attached)
+    }
+
+    /// Stores the dependencies of a job that was just stored.
+    pub(crate) fn store_inputs(
+        &mut self,
+        id: JobId,
+        attached: Attached,
+        now: Timestamp,
+    ) -> Result<()> {
+        let Attached { inputs, prevented_by } = attached;
+        let open: Vec<JobId> =
+            inputs.iter().filter(|input| input.is_open()).map(|input| input.job).collect();
+        let prevented_by = prevented_by.and_then(|at| Some((at, inputs.get(at as usize)?.job)));
+        self.rows.add_inputs(id, inputs)?;
+        for upstream in open {
+            if prevented_by.is_none_or(|(_, job)| job != upstream) {
+                self.follow(upstream)?;
+            }
+        }
+        if let Some((position, upstream)) = prevented_by
+            && let Some(end) = self.read(upstream, End::of)?
+        {
+            self.resolve_edge(id, position, end, now)?;
+            self.resolve_ended(now)?;
+        }
+        Ok(())
+    }
+
+    /// Marks a job that has not ended as one that others depend on.
+    fn follow(&mut self, upstream: JobId) -> Result<()> {
+        if self.read(upstream, |entry| entry.job.followed)? {
+            return Ok(());
+        }
+        self.edit(upstream, |entry| entry.job.followed = true)
+    }
+
+    /// Whether a replay lets a job wait for a dependency again.
+    pub(crate) fn reopens(&self, entry: &Entry) -> Result<bool> {
+        for input in self.failed_inputs(entry)?.into_values() {
+            if self.state(input.job)?.is_some_and(|state| !state.is_terminal()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks up the dependencies of a replayed job again that were not completed: they may have been replayed, too. The
+    /// jobs that it waits for again are [followed](Self::follow_reopened) once it is stored: only one job is taken at a time.
+    pub(crate) fn look_up_again(&mut self, entry: &mut Entry) -> Result<()> {
+        for (position, mut input) in self.failed_inputs(entry)? {
+            match self.rows.with_job(input.job, End::of)? {
+                // Gone: it stays as it ended.
+                None => continue,
+                Some(None) => {
+                    input.outcome = None;
+                    entry.job.dependencies.open += 1;
+                    self.resolving.reopened.push(input.job);
+                }
+                Some(Some(end)) => {
+                    let counts = &mut entry.job.dependencies;
+                    counts.result_bytes += end.write(&mut input, room(counts.result_bytes)) as u32;
+                }
+            }
+            self.rows.set_input(entry.id(), position, input)?;
+        }
+        Ok(())
+    }
+
+    /// Marks the jobs that a replayed job depends on again.
+    pub(crate) fn follow_reopened(&mut self) -> Result<()> {
+        while let Some(upstream) = self.resolving.reopened.pop() {
+            self.follow(upstream)?;
+        }
+        Ok(())
+    }
+
+    /// The dependencies of a job that ended without being completed, by their position.
+    fn failed_inputs(&self, entry: &Entry) -> Result<BTreeMap<u32, Input>> {
+        if entry.job.dependencies.total == 0 {
+            return Ok(BTreeMap::new());
+        }
+        let inputs = (0..).zip(self.rows.inputs(entry.id())?);
+        let failed = |(_, input): &(u32, Input)| {
+            input.outcome.is_some_and(|outcome| outcome != State::Completed)
+        };
+        Ok(inputs.filter(failed).collect())
+    }
+
+    /// Queues the end of a job whose dependents must learn it. A chain of ends that is too long is left to maintenance.
+    pub(crate) fn queue_end(&mut self, entry: &Entry) {
+        let Resolving { ended, depth, unfinished, .. } = &mut self.resolving;
+        if !entry.job.followed {
+            return;
+        }
+        match *depth < CASCADE_MAX {
+            true => ended.push_back((entry.id(), *depth + 1)),
+            false => *unfinished = true,
+        }
+    }
+
+    /// Resolves the dependents of all jobs that ended in this call, within its budget.
+    pub(crate) fn resolve_ended(&mut self, now: Timestamp) -> Result<()> {
+        if self.resolving.active || self.resolving.ended.is_empty() {
+            return Ok(());
+        }
+        self.resolving.active = true;
+        let mut resolved = Ok(());
+        while resolved.is_ok()
+            && let Some((job, depth)) = self.resolving.ended.pop_front()
+        {
+            self.resolving.depth = depth;
+            resolved = self.resolve(job, now);
+        }
+        self.resolving.ended.clear();
+        (self.resolving.depth, self.resolving.active) = (0, false);
+        resolved
+    }
+
+    /// Resolves the edges of a job that has ended, within the budget of the call.
+    fn resolve(&mut self, job: JobId, now: Timestamp) -> Result<()> {
+        let Some(end) = self.rows.with_job(job, End::of)?.flatten() else { return Ok(()) };
+        let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
+        let OpenEdges { edges, more } = self.rows.open_edges(job, most)?;
+        for (dependent, position) in edges {
+            self.resolving.left = self.resolving.left.saturating_sub(1);
+            self.resolve_edge(dependent, position, end.clone(), now)?;
+        }
+        if more {
+            self.resolving.unfinished = true;
+            return Ok(());
+        }
+        self.edit(job, |entry| entry.job.followed = false)
+    }
+
+    /// Tells a dependent how one of its dependencies ended, and lets it go on or end.
+    fn resolve_edge(
+        &mut self,
+        dependent: JobId,
+        position: u32,
+        end: End,
+        now: Timestamp,
+    ) -> Result<()> {
+        let upstream = end.job;
+        // It may have been removed since.
+        let used = self.rows.with_job(dependent, |entry| entry.job.dependencies.result_bytes)?;
+        let Some(used) = used else { return Ok(()) };
+        let Some(mut input) = self.rows.input(dependent, position)? else { return Ok(()) };
+        let bytes = end.write(&mut input, room(used)) as u32;
+        let (prevents, policy) = (input.prevents_start(), input.on_failure);
+        self.rows.set_input(dependent, position, input)?;
+        let (state, open) = self.edit(dependent, |entry| {
+            let counts = &mut entry.job.dependencies;
+            counts.open = counts.open.saturating_sub(1);
+            counts.result_bytes += bytes;
+            (entry.job.state, counts.open)
+        })?;
+        let event = match policy {
+            // It was ended by someone else, and keeps what it learned for a replay.
+            _ if !state.is_waiting() => return Ok(()),
+            OnFailure::Cancel if prevents => EventKind::Cancel,
+            OnFailure::Fail if prevents => EventKind::Kill,
+            _ if open == 0 && state == State::Blocked => EventKind::Free,
+            OnFailure::Fail | OnFailure::Cancel | OnFailure::Run => return Ok(()),
+        };
+        let finish = prevents.then_some(Finish::Dependency(upstream));
+        self.apply(dependent, event, Transition { finish, ..Transition::default() }, now)?;
+        Ok(())
+    }
+
+    /// Continues to resolve the dependents of jobs that have ended, within the budget that a step has left.
+    pub fn continue_resolving(
+        &mut self,
+        ended: Vec<JobId>,
+        request: MaintainRequest,
+        reply: &mut MaintainReply,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.resolving.unfinished = false;
+        for job in ended {
+            let left = request.budget.saturating_sub(reply.done);
+            if left == 0 {
+                reply.more = true;
+                break;
+            }
+            self.begin_resolving(left);
+            self.resolve(job, now)?;
+            self.resolve_ended(now)?;
+            reply.done += (left - self.resolving.left).max(1);
+        }
+        reply.more |= self.resolving.unfinished;
+        Ok(())
+    }
+}
+
+/// Bytes of results for which a job has room, if it has these already.
+const fn room(used: u32) -> usize {
+    INPUT_BYTES_MAX.saturating_sub(used as usize)
+}
+
+/// The order in which new jobs are stored so that each comes after those that it depends on. An error names a job that
+/// depends on itself through others.
+pub(crate) fn storing_order(jobs: &[NewJob]) -> Result<Vec<usize>, (usize, Error)> {
+    if jobs.iter().all(|job| job.after.is_empty()) {
+        return Ok((0..jobs.len()).collect());
+    }
+    // The first job with an id counts: further ones are the same job.
+    let mut by_id = BTreeMap::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if let Some(id) = job.id {
+            by_id.entry(id).or_insert(index);
+        }
+    }
+    let mut dependents = vec![Vec::new(); jobs.len()];
+    let mut open = vec![0_usize; jobs.len()];
+    for (index, job) in jobs.iter().enumerate() {
+        for dependency in &job.after {
+            if let Some(upstream) = by_id.get(&dependency.job) {
+                dependents[*upstream].push(index);
+                open[index] += 1;
+            }
+        }
+    }
+    let mut free: VecDeque<usize> = (0..jobs.len()).filter(|index| open[*index] == 0).collect();
+    let mut order = Vec::with_capacity(jobs.len());
+    while let Some(index) = free.pop_front() {
+        order.push(index);
+        for dependent in &dependents[index] {
+            open[*dependent] -= 1;
+            if open[*dependent] == 0 {
+                free.push_back(*dependent);
+            }
+        }
+    }
+    match open.iter().position(|open| *open > 0) {
+        None => Ok(order),
+        Some(index) => {
+            let expected = "its dependencies lead back to itself: remove one of them";
+            let id = jobs[index].id.map_or_else(String::new, |id| id.to_string());
+            Err((index, Error::invalid("after", id, expected)))
+        }
+    }
+}
