@@ -4,6 +4,7 @@
 //! call without a reply at any time after its invocation, or not at all. So every rule asks: is there *no*
 //! order of the calls in which this is correct?
 
+use super::dependents::check_dependents;
 use super::facts::{Action, Fact, Facts, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
 use super::life::{Life, Term};
@@ -91,6 +92,7 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
         }
     }
     check_keys(turns, &facts, &mut verdict);
+    check_dependents(&facts, options, &mut verdict);
     for limit in &options.limits {
         check_limit(limit, &facts, options, &mut verdict);
     }
@@ -188,7 +190,9 @@ impl JobChecker<'_, '_> {
         let unearned = match life.last {
             Some(State::Completed) => life.asked_for(State::Completed).is_none(),
             Some(State::Cancelled) => {
-                life.asked_for(State::Cancelled).is_none() && !self.facts.unclear_replacement
+                life.asked_for(State::Cancelled).is_none()
+                    && !self.facts.unclear_replacement
+                    && !self.facts.is_dependent(id)
             }
             Some(State::Expired) => !self.options.expiry,
             _ => false,

@@ -67,6 +67,8 @@ pub struct Load {
     pub retention_ms: Option<u64>,
     /// The rule of a limit by group, for all jobs.
     pub limit: Option<Rule>,
+    /// Whether some jobs run after others.
+    pub dependencies: bool,
 }
 
 impl Load {
@@ -83,6 +85,7 @@ impl Load {
             stalls: 40,
             retention_ms: None,
             limit: None,
+            dependencies: false,
         }
     }
 
@@ -112,6 +115,13 @@ impl Load {
     #[must_use]
     pub const fn limit(mut self, rule: Rule) -> Self {
         self.limit = Some(rule);
+        self
+    }
+
+    /// Lets some jobs run after others.
+    #[must_use]
+    pub const fn dependencies(mut self) -> Self {
+        self.dependencies = true;
         self
     }
 

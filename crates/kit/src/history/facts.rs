@@ -116,6 +116,23 @@ pub(super) struct Facts<'a> {
     contested: HashSet<&'a Lease>,
 }
 
+impl<'a> Facts<'a> {
+    /// The jobs that a job runs after, as it was enqueued.
+    pub(super) fn after(&self, id: JobId) -> &'a [JobId] {
+        let facts = self.jobs.get(&id).into_iter().flatten();
+        let mut wanted = facts.filter_map(|fact| match fact.action {
+            Action::Enqueue(wanted, _) => Some(wanted),
+            _ => None,
+        });
+        wanted.next().map_or(&[], |wanted| wanted.after.as_slice())
+    }
+
+    /// Whether a job runs after others, and so may end because of them.
+    pub(super) fn is_dependent(&self, id: JobId) -> bool {
+        !self.after(id).is_empty()
+    }
+}
+
 /// A call with its reply.
 #[derive(Clone, Copy)]
 struct Op<'a> {

@@ -17,6 +17,7 @@
 //! tests with real workers and processes.
 
 mod checker;
+mod dependents;
 mod drive;
 mod facts;
 mod keys;
@@ -54,8 +55,8 @@ const RETENTION_MS: u64 = 30_000;
 /// Batches per producer in such a run.
 const REMOVED_BATCHES: u32 = 20;
 
-/// Drives fresh engines, three per seed, with clients that lose replies, stall and die: one run keeps ended
-/// jobs, one removes them after 30 s, one has a limit by group. Panics with the verdict if an observation cannot be explained.
+/// Drives fresh engines, four per seed, with clients that lose replies, stall and die: one run keeps ended
+/// jobs, one removes them after 30 s, one has a limit by group, one has jobs that run after others. Panics with the verdict if an observation cannot be explained.
 pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -66,9 +67,13 @@ pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F
         let short = Load::new(seed).batches(REMOVED_BATCHES).retention_ms(RETENTION_MS);
         let rule = Rule::running(2).at_rate(Rate::window(6, 10_000));
         let limited = Load::new(seed).batches(REMOVED_BATCHES).limit(rule);
-        for load in [Load::new(seed), short, limited] {
+        let flows = Load::new(seed).batches(REMOVED_BATCHES).dependencies();
+        for load in [Load::new(seed), short, limited, flows] {
             let subject = runtime.block_on(fresh());
-            if load.limit.is_some() && !subject.engine().capabilities().has(Capability::Limits) {
+            let has = |capability| subject.engine().capabilities().has(capability);
+            if load.limit.is_some() && !has(Capability::Limits)
+                || load.dependencies && !has(Capability::Flows)
+            {
                 continue;
             }
             let driven = runtime.block_on(drive(subject, load));

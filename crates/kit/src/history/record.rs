@@ -107,6 +107,9 @@ pub struct Wanted {
     /// Its cost under limits.
     #[serde(default = "one")]
     pub cost: u32,
+    /// The jobs that it runs after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<JobId>,
 }
 
 const fn one() -> u32 {
@@ -131,7 +134,17 @@ impl Wanted {
     /// A job without a key, due at once, dead after its first lost lease.
     pub fn plain(id: JobId) -> Self {
         let (kind, group) = (String::new(), String::new());
-        Self { id, kind, key: None, in_line: true, unique: None, crashes_max: 0, group, cost: 1 }
+        Self {
+            id,
+            kind,
+            key: None,
+            in_line: true,
+            unique: None,
+            crashes_max: 0,
+            group,
+            cost: 1,
+            after: Vec::new(),
+        }
     }
 
     /// The relevant fields of `job`, with the id `id`.
@@ -140,12 +153,22 @@ impl Wanted {
             id,
             kind: job.kind.to_string(),
             key: job.key.as_ref().map(|key| format!("{}/{key}", job.queue)),
-            in_line: job.due == Due::Now,
+            // A dependent joins the line of its key once it could run.
+            in_line: job.due == Due::Now && job.after.is_empty(),
             unique: job.unique.as_ref().map(|unique| unique.on_conflict),
             crashes_max: job.policy.max_crashes,
             group: job.group.clone().or_else(|| job.tenant.clone()).unwrap_or_default(),
             cost: job.cost,
+            after: job.after.iter().map(|dependency| dependency.job).collect(),
         }
+    }
+
+    /// Sets the jobs that it runs after.
+    #[must_use]
+    pub fn after(mut self, jobs: impl IntoIterator<Item = JobId>) -> Self {
+        self.after.extend(jobs);
+        self.in_line &= self.after.is_empty();
+        self
     }
 
     /// Whether it may replace another job.

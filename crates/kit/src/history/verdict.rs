@@ -36,13 +36,15 @@ pub enum Kind {
     KeyOrder,
     /// More jobs of a group ran at a time, or started within a period, than its limit allows.
     LimitExceeded,
+    /// A job was started before a job that it runs after could have ended.
+    EarlyStart,
     /// The history contradicts itself: a fault of the recorder, not of the engine.
     BadRecord,
 }
 
 impl Kind {
     /// All types.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lost,
         Self::Phantom,
         Self::DoubleStart,
@@ -54,6 +56,7 @@ impl Kind {
         Self::Stuck,
         Self::KeyOrder,
         Self::LimitExceeded,
+        Self::EarlyStart,
         Self::BadRecord,
     ];
 
@@ -71,6 +74,7 @@ impl Kind {
             Self::Stuck => "stuck",
             Self::KeyOrder => "key-order violations",
             Self::LimitExceeded => "limits exceeded",
+            Self::EarlyStart => "dependents started early",
             Self::BadRecord => "bad records",
         }
     }

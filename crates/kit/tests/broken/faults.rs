@@ -2,7 +2,7 @@
 
 use crate::faulty::{Fault, Faulty};
 use windlass_core::engine::*;
-use windlass_core::limits::{MAINTAIN_BUDGET_MAX, MAX_CRASHES_MAX};
+use windlass_core::limits::{DELAY_MAX_MS, MAINTAIN_BUDGET_MAX, MAX_CRASHES_MAX};
 use windlass_core::model::{Due, Job, NewJob, Part, PartEdit, PartName, State};
 use windlass_core::policy::Until;
 use windlass_core::random::SystemRandom;
@@ -12,6 +12,9 @@ pub(crate) async fn enqueue(
     engine: &Faulty,
     mut request: Enqueue,
 ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+    if engine.is(Fault::TearsGraphs) && request.jobs.iter().any(|job| !job.after.is_empty()) {
+        request.mode = Mode::Each;
+    }
     if engine.is(Fault::TearsBatches) {
         request.mode = Mode::Each;
     }
@@ -39,6 +42,8 @@ fn spoil(fault: Fault, job: &mut NewJob) {
         Fault::IgnoresTenants => job.tenant = None,
         Fault::IgnoresGroups => job.group = None,
         Fault::RunsEarly => job.due = Due::Now,
+        Fault::ReleasesEarly => job.after.truncate(1),
+        Fault::ForgetsEdges if job.after.len() > 1 => job.due = Due::After(DELAY_MAX_MS),
         Fault::CrashesForever => job.policy.max_crashes = MAX_CRASHES_MAX,
         Fault::FreesKeysEarly => {
             if let Some(unique) = &mut job.unique {

@@ -56,11 +56,14 @@ pub(crate) enum Fault {
     IgnoresFloors,
     NamesOneCause,
     AssumesWorkers,
+    ReleasesEarly,
+    ForgetsEdges,
+    TearsGraphs,
 }
 
 impl Fault {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::AssumesWorkers as usize + 1;
+    pub(crate) const COUNT: usize = Self::TearsGraphs as usize + 1;
 }
 
 pub(crate) struct Faulty {

@@ -134,6 +134,12 @@ caught! {
     NamesOneCause: explanations_with_a_single_cause
         by why::a_paused_queue_and_a_paused_kind_are_both_named,
     AssumesWorkers: workers_that_are_assumed_to_exist by why::a_lane_without_a_worker_says_so,
+    ReleasesEarly: a_dependent_that_is_released_by_the_first_of_several_ends
+        by dependencies::a_job_runs_once_all_jobs_that_it_depends_on_are_completed,
+    ForgetsEdges: a_dependent_that_is_never_released
+        by dependencies::a_job_runs_once_all_jobs_that_it_depends_on_are_completed,
+    TearsGraphs: a_graph_of_which_a_part_is_stored
+        by flows::cycles_and_unknown_jobs_are_refused_and_nothing_is_stored,
 }
 
 #[test]

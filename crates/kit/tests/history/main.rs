@@ -1,6 +1,7 @@
 //! The history checker: what it must catch, what it must let pass, and whether it finds broken engines.
 
 mod broken;
+mod dependents;
 mod driven;
 mod faulty;
 mod limits;

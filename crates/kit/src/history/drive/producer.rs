@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use windlass_core::engine::{Admin, Change, ChangeItem, Enqueue, Jobs};
 use windlass_core::limits::MAX_CRASHES_MAX;
-use windlass_core::model::{NewJob, State};
+use windlass_core::model::{Dependency, NewJob, OnFailure, State};
 use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::{JobId, Timestamp};
@@ -81,6 +81,9 @@ impl Producer {
         if self.stage.load.limit.is_some() {
             job = job.group(format!("g{}", random.below(keys))).cost(1 + random.below(2) as u32);
         }
+        if self.stage.load.dependencies && happens(random, 600) {
+            return self.dependent(job);
+        }
         if happens(random, 250) {
             let on = [OnConflict::Existing, OnConflict::Replace, OnConflict::Reject];
             let unique = Unique::by(format!("u{}", random.below(keys)));
@@ -88,6 +91,26 @@ impl Producer {
             // A replacement with an unknown outcome may have cancelled any job, which would excuse any loss.
             let on = if removed && on == OnConflict::Replace { OnConflict::Existing } else { on };
             job = job.unique(unique.on_conflict(on));
+        }
+        job
+    }
+
+    /// Lets a job run after some of those before it. A job that was refused or discarded is not there to wait for, and the
+    /// enqueue is refused.
+    fn dependent(&self, mut job: NewJob) -> NewJob {
+        let policies = OnFailure::ALL;
+        let mut after = Vec::new();
+        for _ in 0..=self.random.below(2) {
+            let among = self.ids.len().min(RECENT);
+            if among == 0 {
+                break;
+            }
+            let id = self.ids[self.ids.len() - 1 - self.random.below(among as u64) as usize];
+            if !after.contains(&id) {
+                after.push(id);
+                let policy = policies[self.random.below(3) as usize];
+                job = job.after(Dependency::on(id).on_failure(policy));
+            }
         }
         job
     }
