@@ -35,6 +35,9 @@ fn open(dir: &Path, at: Timestamp) -> LocalEngine {
 async fn fill(engine: &LocalEngine) -> Result<()> {
     let queue = QueuePatch::retention(Retention::uniform_ms(HOUR_MS));
     engine.configure(vec![Configure::queue("mail", queue)]).await?;
+    let upstream = [NewJob::new("before").queue("mail"), NewJob::new("cut").queue("mail")];
+    let upstream = engine.enqueue(Enqueue::each(upstream)).await?.value;
+    let upstream = upstream.into_iter().map(|item| Ok(item?.id)).collect::<Result<Vec<JobId>>>()?;
     let jobs = [
         NewJob::new("done").json(r#"{"n":1}"#),
         NewJob::new("dead").max_attempts(1).tag("red").tag("blue"),
@@ -46,6 +49,7 @@ async fn fill(engine: &LocalEngine) -> Result<()> {
         NewJob::new("second").queue("keyed").key("k").max_wait_ms(HOUR_MS),
         NewJob::new("paused").queue("mail"),
         NewJob::new("cancelled").queue("mail"),
+        NewJob::new("dependent").queue("mail").flow("f").after(upstream[0]).after(upstream[1]),
     ];
     let added = engine.enqueue(Enqueue::each(jobs)).await?.value;
     let ids = added.into_iter().map(|item| Ok(item?.id)).collect::<Result<Vec<JobId>>>()?;
@@ -113,6 +117,11 @@ async fn replies(engine: &LocalEngine) -> Result<String> {
             ),
             format!("started {:?} finished {:?}", job.started_at, job.finished_at),
             format!("progress {:?}", job.progress.as_ref().map(|p| (p.done, p.total, &p.note))),
+            format!("flow {:?} {:?} followed {}", header.flow, job.dependencies, job.followed),
+            format!(
+                "inputs {:?}",
+                job.inputs.iter().map(|it| (it.job, it.outcome)).collect::<Vec<_>>()
+            ),
             format!("log {:?}", job.log.iter().map(|line| &line.text).collect::<Vec<_>>()),
         ];
         for line in lines {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::JobId;
 use windlass_core::engine::{Admin as _, Change, ChangeItem, Enqueue, Jobs as _};
-use windlass_core::model::{Due, NewJob};
+use windlass_core::model::{Dependency, Due, NewJob, OnFailure};
 use windlass_core::policy::{OnConflict, Unique, Until};
 use windlass_core::random::{Random as _, Seeded};
 use windlass_kit::history::Recorded;
@@ -62,7 +62,8 @@ impl Producer {
         };
         let answer = self.engine.enqueue(request.clone()).await;
         let items = expected("enqueue", answer, &[]).map(|answer| answer.value).unwrap_or_default();
-        expected_items("enqueue", &items, &["duplicate", "aborted"]);
+        // A job to run after may not have been stored, or be discarded.
+        expected_items("enqueue", &items, &["duplicate", "aborted", "invalid"]);
         self.stage.pile(items.iter().filter(|item| item.is_ok()).count() as i64);
         // Simulates a lost reply.
         if happens(&self.random, 50) {
@@ -86,6 +87,11 @@ impl Producer {
         }
         if happens(random, 150) {
             job = job.unique(self.unique());
+        }
+        if happens(random, 200) && !self.ids.is_empty() {
+            let upstream = self.ids[random.below(self.ids.len() as u64) as usize];
+            let policy = OnFailure::ALL[random.below(3) as usize];
+            job = job.after(Dependency::on(upstream).on_failure(policy));
         }
         if happens(random, 200) {
             job = job.due(Due::After(random.below(DELAY_MAX_MS)));
