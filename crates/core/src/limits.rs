@@ -71,6 +71,9 @@ pub const CALL_RESOLUTIONS_MAX: u32 = 10_000;
 /// Length of the longest chain of jobs that end in one step because of each other; maintenance continues.
 pub const CASCADE_MAX: u32 = 8;
 
+/// Jobs of a flow that are read, cancelled or replayed together.
+pub const FLOW_JOBS_MAX: usize = 10_000;
+
 /// Default number of failed attempts after which a job is dead.
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
 /// Highest configurable number of attempts.

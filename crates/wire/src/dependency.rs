@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::fmt;
 use windlass_core::model::{self, InputFields, OnFailure, State};
-use windlass_core::{JobId, Result};
+use windlass_core::{Error, JobId, Result};
 
-/// A job that another one runs after: its id, or an object.
+/// A job that another one runs after: its id, or an object. In a flow, also the name of a node.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(
     feature = "openapi",
@@ -20,9 +20,8 @@ use windlass_core::{JobId, Result};
     schema(examples(json!({"job": "01890a5d-ac96-774b-bcce-b302099a8057", "name": "resize"})))
 )]
 pub struct Dependency {
-    /// The job to wait for.
-    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
-    pub job: JobId,
+    /// The job to wait for: its id, or in a flow the name of a node.
+    pub job: String,
     /// The name under which the handler finds its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
@@ -37,7 +36,7 @@ pub struct Dependency {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
-    job: JobId,
+    job: String,
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -56,8 +55,7 @@ impl<'de> Deserialize<'de> for Dependency {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Dependency, E> {
-                let job = text.parse().map_err(E::custom)?;
-                Ok(Dependency { job, name: None, on_failure: OnFailure::Fail })
+                Ok(Dependency { job: text.to_owned(), name: None, on_failure: OnFailure::Fail })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Dependency, A::Error> {
@@ -71,18 +69,24 @@ impl<'de> Deserialize<'de> for Dependency {
     }
 }
 
-impl From<Dependency> for model::Dependency {
-    fn from(dependency: Dependency) -> Self {
-        let Dependency { job, name, on_failure } = dependency;
-        let mut core = Self::on(job).on_failure(on_failure);
+impl Dependency {
+    /// Converts to the core type.
+    pub fn into_core(self) -> Result<model::Dependency> {
+        let Self { job, name, on_failure } = self;
+        let id = job.parse().map_err(|_| Error::invalid("after", job, "use the id of a job"))?;
+        let mut core = model::Dependency::on(id).on_failure(on_failure);
         core.name = name;
-        core
+        Ok(core)
     }
 }
 
 impl From<model::Dependency> for Dependency {
     fn from(dependency: model::Dependency) -> Self {
-        Self { job: dependency.job, name: dependency.name, on_failure: dependency.on_failure }
+        Self {
+            job: dependency.job.to_string(),
+            name: dependency.name,
+            on_failure: dependency.on_failure,
+        }
     }
 }
 
@@ -175,9 +179,15 @@ mod tests {
         let short: Dependency = serde_json::from_str(&format!("{id:?}")).unwrap();
         let long = format!(r#"{{"job":{id:?},"name":"a","on_failure":"run"}}"#);
         let long: Dependency = serde_json::from_str(&long).unwrap();
-        assert_eq!((short.job, short.name, short.on_failure), (long.job, None, OnFailure::Fail));
+        assert_eq!(
+            (&short.job, &short.name, short.on_failure),
+            (&long.job, &None, OnFailure::Fail)
+        );
+        assert_eq!(short.into_core().unwrap().job.to_string(), id);
         assert_eq!((long.name.as_deref(), long.on_failure), (Some("a"), OnFailure::Run));
-        for bad in ["1", r#""x""#, "{}", &format!(r#"{{"job":{id:?},"policy":"run"}}"#)] {
+        let named: Dependency = serde_json::from_str(r#""x""#).unwrap();
+        assert_eq!(named.into_core().unwrap_err().field(), Some("after"));
+        for bad in ["1", "{}", &format!(r#"{{"job":{id:?},"policy":"run"}}"#)] {
             assert!(serde_json::from_str::<Dependency>(bad).is_err(), "{bad}");
         }
     }

@@ -178,7 +178,7 @@ impl NewJob {
         (job.group, job.cost) = (self.group, self.cost);
         job.unique = self.unique.map(Into::into);
         job.parent = self.parent;
-        job.after = self.after.into_iter().map(Into::into).collect();
+        job.after = self.after.into_iter().map(Dependency::into_core).collect::<Result<_>>()?;
         job.flow = self.flow;
         job.tags = self.tags;
         job.trace = self.trace;

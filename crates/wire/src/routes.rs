@@ -28,6 +28,14 @@ paths! {
     JOB_WHY = "/v1/jobs/{id}/why";
     /// `GET` returns the raw bytes of a part or the result, `PUT` writes a part of a running job.
     JOB_PART = "/v1/jobs/{id}/{part}";
+    /// `POST` stores a graph of jobs.
+    FLOWS = "/v1/flows";
+    /// `GET` returns the jobs of a flow.
+    FLOW = "/v1/flows/{flow}";
+    /// `POST` cancels a flow.
+    FLOW_CANCEL = "/v1/flows/{flow}/cancel";
+    /// `POST` replays a flow.
+    FLOW_REPLAY = "/v1/flows/{flow}/replay";
     /// `GET` lists dead letters.
     DEAD = "/v1/dead";
     /// `POST` replays dead letters.

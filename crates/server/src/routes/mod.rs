@@ -4,6 +4,7 @@ mod admin;
 mod audit;
 mod dead;
 mod described;
+mod flows;
 mod history;
 mod jobs;
 mod kinds;
@@ -56,6 +57,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(read::why))
         .routes(routes!(jobs::change_one))
         .routes(routes!(parts::get, parts::put))
+        .routes(routes!(flows::store))
+        .routes(routes!(flows::get))
+        .routes(routes!(flows::cancel))
+        .routes(routes!(flows::replay))
         .routes(routes!(dead::list))
         .routes(routes!(dead::replay))
         .routes(routes!(dead::discard))

@@ -99,7 +99,11 @@ impl PartialSchema for DependencyOrId {
     fn schema() -> RefOr<Schema> {
         OneOfBuilder::new()
             .description(Some("A job that another one runs after."))
-            .item(Ref::from_schema_name("JobId"))
+            .item(
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .description(Some("The id of a job; in a flow, also the name of a node.")),
+            )
             .item(Ref::from_schema_name("Dependency"))
             .into()
     }
@@ -107,7 +111,6 @@ impl PartialSchema for DependencyOrId {
 
 impl ToSchema for DependencyOrId {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push(("JobId".to_owned(), JobId::schema()));
         schemas.push(("Dependency".to_owned(), crate::Dependency::schema()));
         <crate::Dependency as ToSchema>::schemas(schemas);
     }
