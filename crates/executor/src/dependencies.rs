@@ -102,7 +102,7 @@ impl<R: Rows> Executor<R> {
 
     /// Refuses a dependency on a job that neither exists nor is `promised` by the same request.
     pub(crate) fn check_after(&self, job: &NewJob, promised: impl Fn(JobId) -> bool) -> Result<()> {
-        for Dependency { job: upstream, .. } in job.after.iter().map(Clone::clone) {
+        for upstream in job.after.iter().map(|dependency| dependency.job) {
             if !promised(upstream) && self.state(upstream)?.is_none() {
                 let expected =
                     "no job has this id: enqueue it first, or in the same request, all or nothing";

@@ -8,11 +8,13 @@
 //! - `interpreter`, `claiming`: the expected results, derived from the transition table only;
 //! - `lockstep`, `import`, `upkeep`, `compare`: run both and compare;
 //! - `limits`: sequences of jobs under limits, and an independent calculation of what may start;
+//! - `flows`: sequences of graphs of jobs, and rules about what each job has learned;
 //! - `differential`, `story_runner`, `snapshot`: run an engine with and without its fast paths and compare.
 
 mod claiming;
 mod compare;
 mod differential;
+mod flows;
 mod import;
 mod interpreter;
 mod limits;
@@ -71,6 +73,14 @@ pub fn run_operators<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -
 pub fn run_limits<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
     run_stories(limits::LimitStory::sequential_strategy(STEPS), cases, async |ops, seen| {
         limits::play(fresh().await, ops, seen).await
+    });
+}
+
+/// Runs `cases` random sequences of graphs of jobs on fresh engines. After every step, no dependent is ahead of the jobs
+/// before it, and none is forgotten.
+pub fn run_flows<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
+    run_stories(flows::FlowStory::sequential_strategy(STEPS), cases, async |ops, seen| {
+        flows::play(fresh().await, ops, seen).await
     });
 }
 
@@ -169,6 +179,11 @@ macro_rules! model {
         #[test]
         fn random_stories_under_limits_exceed_none_and_leave_nothing_behind() {
             $crate::model::run_limits(u32::div_ceil($cases, 4), $factory);
+        }
+
+        #[test]
+        fn random_graphs_release_every_dependent_once_and_none_early() {
+            $crate::model::run_flows(u32::div_ceil($cases, 4), $factory);
         }
     };
 }
