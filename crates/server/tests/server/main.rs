@@ -5,6 +5,7 @@ mod bounds;
 mod connection_limit;
 mod dead;
 mod described;
+mod flows;
 mod jobs;
 mod kinds;
 mod metrics;
