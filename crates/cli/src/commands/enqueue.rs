@@ -20,12 +20,13 @@ mod line;
   windlass enqueue send_email '{\"to\":\"ada@example.org\"}' --queue mail
   windlass enqueue resize @image.json --delay 10m --unique image:42
   windlass enqueue --ndjson jobs.ndjson        each line: {\"kind\":\"…\",\"payload\":{…}}
-  make-jobs | windlass enqueue send_email --ndjson - --per-second 50")]
+  make-jobs | windlass enqueue send_email --ndjson - --per-second 50
+  windlass enqueue --flow @flow.json           {\"nodes\":{\"a\":{\"kind\":\"…\"},\"b\":{\"kind\":\"…\",\"after\":[\"a\"]}}}")]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     /// Kind of the job; with --ndjson, the default kind of lines without one
-    #[arg(required_unless_present = "ndjson")]
+    #[arg(required_unless_present_any = ["ndjson", "flow"])]
     kind: Option<String>,
     /// Payload as JSON; `-` reads it from stdin, `@FILE` from a file
     #[arg(value_name = "JSON|-|@FILE", conflicts_with = "ndjson", allow_negative_numbers = true)]
@@ -47,6 +48,9 @@ pub(super) struct Args {
     /// File with one job per line as JSON (`-`: stdin). The other options are the defaults for all lines
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
+    /// Graph of jobs as JSON, stored all or nothing; `-` reads it from stdin, `@FILE` from a file
+    #[arg(long, value_name = "JSON|-|@FILE", conflicts_with_all = ["kind", "ndjson", "id", "delay", "at"])]
+    flow: Option<String>,
     /// Number of lines to skip, to resume an earlier run
     #[arg(long, value_name = "LINES", requires = "ndjson", default_value_t = 0)]
     skip: u64,
@@ -63,9 +67,10 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         block_on(async {
-            match &self.ndjson {
-                Some(file) => bulk::run(&self, file).await,
-                None => self.run_one().await,
+            match (&self.flow, &self.ndjson) {
+                (Some(graph), _) => super::flows::add(&self.common, graph).await,
+                (None, Some(file)) => bulk::run(&self, file).await,
+                (None, None) => self.run_one().await,
             }
         })
     }

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod dead;
 mod enqueue;
+mod flows;
 mod history;
 mod jobs;
 mod keys;
@@ -45,6 +46,8 @@ enum Command {
     Work(work::Args),
     /// List, show, explain and change jobs
     Jobs(jobs::Args),
+    /// Show, cancel and replay graphs of jobs
+    Flows(flows::Args),
     /// List, show, replay or discard dead letters
     Dead(dead::Args),
     /// List queues with their depth and settings; pause, resume and configure them
@@ -104,6 +107,7 @@ impl Cli {
             Command::Enqueue(args) => args.run(),
             Command::Work(args) => args.run(),
             Command::Jobs(args) => args.run(),
+            Command::Flows(args) => args.run(),
             Command::Dead(args) => args.run(),
             Command::Queues(args) => args.run(),
             Command::Kinds(args) => args.run(),
@@ -147,6 +151,7 @@ impl Cli {
             Command::Enqueue(args) => args.common(),
             Command::Work(args) => args.common(),
             Command::Jobs(args) => args.common(),
+            Command::Flows(args) => args.common(),
             Command::Dead(args) => args.common(),
             Command::Queues(args) => args.common(),
             Command::Kinds(args) => args.common(),

@@ -9,6 +9,7 @@ mod connection_limit;
 mod database;
 mod dead;
 mod enqueue;
+mod flows;
 mod http;
 mod jobs;
 mod kinds;

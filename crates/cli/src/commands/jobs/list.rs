@@ -72,6 +72,9 @@ pub(in crate::commands) struct SearchArgs {
     /// Only children of this job
     #[arg(long, value_name = "ID")]
     parent: Option<JobId>,
+    /// Only jobs of this flow
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
     /// Only jobs enqueued at or after this time, e.g. 2030-01-31T09:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     created_from: Option<Timestamp>,
@@ -87,6 +90,7 @@ impl SearchArgs {
         filter.key.clone_from(&self.key);
         filter.tag.clone_from(&self.tag);
         filter.parent = self.parent;
+        filter.flow = self.flow.as_deref().map(Into::into);
         (filter.created_from, filter.created_until) = (self.created_from, self.created_until);
         filter
     }
