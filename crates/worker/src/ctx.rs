@@ -15,10 +15,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
 use windlass_core::engine::{
-    Capability, Hold, Lease, Outcome, SettleItem, Update, UpdateItem, Updated,
+    Capability, Get, Hold, Lease, Outcome, SettleItem, Update, UpdateItem, Updated,
 };
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
-use windlass_core::model::{Header, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress};
+use windlass_core::model::{
+    Header, Input, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress,
+};
 use windlass_core::{Error, JobId, Result, TypedJob, check_name};
 
 /// The context of one attempt at a job. Cheap to clone; take it as an argument of the handler.
@@ -56,6 +58,25 @@ impl Ctx {
 
     pub(crate) const fn running(&self) -> &Arc<Running> {
         &self.0
+    }
+
+    /// The jobs that this one runs after, in the order of its definition: how each ended, and its result. Reads the job;
+    /// through a server, that requires the permission `view`.
+    ///
+    /// ```
+    /// use windlass_worker::{Ctx, Stop};
+    ///
+    /// async fn collect(ctx: Ctx) -> Result<(), Stop> {
+    ///     for input in ctx.inputs().await? {
+    ///         println!("{} ended as {:?}: {:?}", input.job, input.outcome, input.result);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn inputs(&self) -> Result<Vec<Input>> {
+        let id = self.id();
+        let found = self.shared().engine.get(Get::new([id])).await?.value.pop().flatten();
+        Ok(found.ok_or(Error::NotFound { id })?.inputs)
     }
 
     /// The header of the job: all its fields except the parts.
