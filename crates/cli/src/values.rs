@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 use windlass_core::Timestamp;
+use windlass_core::engine::Field;
 use windlass_core::model::Order;
 use windlass_core::policy::Backoff;
 
@@ -81,6 +82,15 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
         .map_err(|_| format!("invalid time {text:?}; write it like 2030-01-31T09:00:00Z"))
 }
 
+/// Parses a field and its value: `payload.customer=42`.
+pub(crate) fn field(text: &str) -> Result<(Field, String), String> {
+    let Some((field, value)) = text.split_once('=') else {
+        return Err(format!("invalid condition {text:?}; write it like payload.customer=42"));
+    };
+    let field = field.parse().map_err(|error: windlass_core::Error| error.to_string())?;
+    Ok((field, value.to_owned()))
+}
+
 /// Parses the order of ready jobs: `strict`, `lifo`, `fair`, `ageing=10s`.
 pub(crate) fn order(text: &str) -> Result<Order, String> {
     match text.split_once('=') {
@@ -147,6 +157,15 @@ mod tests {
         assert_eq!(count_limit::<u64>("5"), Ok(Limit(Some(5))));
         assert!(count_limit::<u64>("few").unwrap_err().contains("none"));
         assert_eq!(time_limit("2s"), Ok(Limit(Some(2_000))));
+    }
+
+    #[test]
+    fn a_condition_has_a_field_and_a_value() {
+        let (name, value) = field("payload.customer=a=b").unwrap();
+        assert_eq!((&*name.to_string(), &*value), ("payload.customer", "a=b"));
+        for bad in ["payload.customer", "customer=1", "blob.x=1", "payload.=1"] {
+            assert!(field(bad).unwrap_err().contains("payload.customer"), "{bad}");
+        }
     }
 
     #[test]

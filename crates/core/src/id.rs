@@ -21,6 +21,11 @@ use uuid::{Builder, Uuid};
 pub struct JobId(Uuid);
 
 impl JobId {
+    /// Lower than the id of any job.
+    pub const MIN: Self = Self(Uuid::nil());
+    /// Higher than the id of any job.
+    pub const MAX: Self = Self(Uuid::max());
+
     /// Generates an id with the time `at`.
     pub fn new(at: Timestamp, random: &dyn Random) -> Self {
         let bits = random.next_u128().to_be_bytes();
@@ -74,6 +79,16 @@ impl JobId {
         let mut bytes = [u8::MAX; 16];
         bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
         Self::from_bytes(bytes)
+    }
+
+    /// The number directly below, as an excluded bound.
+    pub(crate) fn before(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().saturating_sub(1)))
+    }
+
+    /// The number directly above, as an excluded bound.
+    pub(crate) fn next(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().saturating_add(1)))
     }
 
     /// The creation time in the id.

@@ -27,6 +27,7 @@ pub mod engine;
 mod error;
 mod growing;
 pub mod id;
+mod id_prefix;
 pub mod limits;
 pub mod machine;
 pub mod model;
@@ -39,6 +40,7 @@ mod typed;
 
 pub use error::{Error, Result, within_range, within_time};
 pub use id::JobId;
+pub use id_prefix::IdPrefix;
 pub use name::{check_name, check_text};
 pub use time::Timestamp;
 pub use typed::TypedJob;

@@ -195,6 +195,24 @@ pub const PAGE_DEFAULT: u32 = 50;
 pub const LIST_EXAMINED_MAX: usize = 10_000;
 /// Jobs of other queues and kinds that are passed over, without being read, for one page of a listing.
 pub const LIST_PASSED_MAX: usize = 100_000;
+/// Bytes of payloads and metadata that are compared with the filter for one page of a listing.
+pub const LIST_EXAMINED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Fields of payload and metadata in one filter.
+pub const FILTER_FIELDS_MAX: usize = 8;
+/// Bytes in the path of a field.
+pub const FIELD_BYTES_MAX: usize = 256;
+/// Steps in the path of a field.
+pub const FIELD_STEPS_MAX: usize = 16;
+/// Bytes in the value of a field that is searched for.
+pub const FIELD_VALUE_BYTES_MAX: usize = 1024;
+/// Bytes in a text that is searched for.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 256;
+/// Jobs that one step of a bulk operation examines.
+pub const BULK_STEP_JOBS: u32 = 500;
+/// How long a process holds a bulk operation after a step; if it dies, another one continues after this time.
+pub const BULK_HOLD_MS: u64 = 5 * SECOND_MS;
+/// Bulk operations that a store keeps; the oldest ended one is removed for a new one.
+pub const BULKS_MAX: usize = 100;
 /// Priorities per lane in statistics, most urgent first.
 pub const PRIORITIES_MAX: usize = 16;
 /// Ready jobs counted one by one for statistics by priority, over all lanes of a reply.

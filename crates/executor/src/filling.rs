@@ -1,9 +1,9 @@
 //! Fills a page of a listing from candidates that a store reads in the order of the listing.
 
 use crate::entry::Entry;
-use windlass_core::engine::{List, ListPlace, Page, SortedBy};
-use windlass_core::limits::{LIST_EXAMINED_MAX, LIST_PASSED_MAX};
-use windlass_core::model::Job;
+use windlass_core::engine::{List, ListPlace, ListSpan, Page, SortedBy};
+use windlass_core::limits::{LIST_EXAMINED_BYTES_MAX, LIST_EXAMINED_MAX, LIST_PASSED_MAX};
+use windlass_core::model::{Job, Part, PartName, PartSet};
 
 /// A page while it is being filled. The filter decides which candidates are part of it, so stores may offer jobs
 /// that do not match.
@@ -11,22 +11,49 @@ use windlass_core::model::Job;
 pub struct Filling<'a> {
     request: &'a List,
     sorted_by: SortedBy,
+    parts: PartSet,
+    span: ListSpan,
     rows: Vec<Job>,
-    last: Option<ListPlace>,
+    last: ListPlace,
     examined: usize,
+    examined_bytes: usize,
     passed: usize,
 }
 
 impl<'a> Filling<'a> {
-    /// An empty page; `after` is the position of its cursor.
-    pub const fn new(request: &'a List, after: Option<ListPlace>) -> Self {
-        let sorted_by = request.sorted_by();
-        Self { request, sorted_by, rows: Vec::new(), last: after, examined: 0, passed: 0 }
+    /// An empty page of the positions in `span`.
+    pub fn new(request: &'a List, span: ListSpan) -> Self {
+        Self {
+            request,
+            sorted_by: request.sorted_by(),
+            parts: request.filter.parts(),
+            span,
+            rows: Vec::new(),
+            last: span.start,
+            examined: 0,
+            examined_bytes: 0,
+            passed: 0,
+        }
+    }
+
+    /// The positions that the page may contain.
+    pub const fn span(&self) -> ListSpan {
+        self.span
     }
 
     /// The position after which the next candidate is.
-    pub const fn last(&self) -> Option<ListPlace> {
+    pub const fn last(&self) -> ListPlace {
         self.last
+    }
+
+    /// The parts that candidates must have.
+    pub const fn parts(&self) -> PartSet {
+        self.parts
+    }
+
+    /// How many bytes of parts may still be read.
+    pub const fn bytes_left(&self) -> usize {
+        LIST_EXAMINED_BYTES_MAX.saturating_sub(self.examined_bytes)
     }
 
     /// Whether no more candidates may be examined: the page is complete, or its work has reached a limit.
@@ -36,7 +63,9 @@ impl<'a> Filling<'a> {
 
     /// Whether the work for the page has reached a limit.
     pub const fn is_exhausted(&self) -> bool {
-        self.examined >= LIST_EXAMINED_MAX || self.passed >= LIST_PASSED_MAX
+        self.examined >= LIST_EXAMINED_MAX
+            || self.passed >= LIST_PASSED_MAX
+            || self.bytes_left() == 0
     }
 
     /// How many jobs the page lacks.
@@ -48,8 +77,12 @@ impl<'a> Filling<'a> {
     pub fn examine(&mut self, entry: &Entry) {
         let job = &entry.job;
         self.examined += 1;
-        self.last = Some(ListPlace::of(job, self.sorted_by));
-        if self.request.filter.fits(&job.header, job.state) {
+        let read = PartName::ALL.into_iter().filter(|name| self.parts.has(*name));
+        let bytes = |part: &Part| part.bytes.len();
+        self.examined_bytes +=
+            read.filter_map(|name| job.parts.get(name)).map(bytes).sum::<usize>();
+        self.last = ListPlace::of(job, self.sorted_by);
+        if self.request.filter.fits(job) {
             self.rows.push(entry.summary());
         }
     }
@@ -57,13 +90,15 @@ impl<'a> Filling<'a> {
     /// Passes over a candidate that is known not to match without being read.
     pub const fn pass(&mut self, place: ListPlace) {
         self.passed += 1;
-        self.last = Some(place);
+        self.last = place;
     }
 
     /// The page; `is_end`: there are no more candidates.
     pub fn finish(self, is_end: bool) -> Page<Job> {
-        let next = self.last.filter(|_| !is_end).map(|place| place.cursor(self.sorted_by));
+        let cut_short = !is_end && self.wanted() > 0;
+        let next = (!is_end).then(|| self.last.cursor(self.sorted_by));
         let mut page = Page::new(self.rows, next);
+        page.cut_short = cut_short;
         page.examined = (self.examined + self.passed) as u64;
         page
     }

@@ -174,6 +174,18 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
+/// The parsed query string of a list of jobs, which may name any field of a payload.
+pub(crate) struct ListQuery(pub(crate) windlass_wire::List);
+
+impl FromRequestParts<App> for ListQuery {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self(windlass_wire::read_list(query)?))
+    }
+}
+
 /// The parsed path parameters of a request.
 pub(crate) struct Path<T>(pub(crate) T);
 

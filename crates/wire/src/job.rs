@@ -191,6 +191,9 @@ pub struct Page {
     pub next: Option<Cursor>,
     /// Number of jobs that were examined or passed over for this page.
     pub examined: u64,
+    /// Whether the page is short because it has examined as many jobs as it may. Continue with `next`.
+    #[serde(default)]
+    pub cut_short: bool,
 }
 
 impl From<model::Job> for Job {
@@ -367,8 +370,9 @@ impl Jobs {
 
 impl From<engine::Page<model::Job>> for Page {
     fn from(page: engine::Page<model::Job>) -> Self {
-        let jobs = page.rows.into_iter().map(Into::into).collect();
-        Self { jobs, next: page.next, examined: page.examined }
+        let engine::Page { rows, next, examined, cut_short } = page;
+        let jobs = rows.into_iter().map(Into::into).collect();
+        Self { jobs, next, examined, cut_short }
     }
 }
 
@@ -377,7 +381,7 @@ impl Page {
     pub fn into_core(self) -> Result<engine::Page<model::Job>> {
         let rows = self.jobs.into_iter().map(Job::into_core).collect::<Result<_>>()?;
         let mut page = engine::Page::new(rows, self.next);
-        page.examined = self.examined;
+        (page.examined, page.cut_short) = (self.examined, self.cut_short);
         Ok(page)
     }
 }

@@ -100,7 +100,7 @@ pub use part::{Envelope, Part, PartEdits, Parts};
 pub use policy::{Backoff, KeepMax, Policy, Retention, Unique};
 pub use query::{Get, GetOne, Lane, LanePriority, List, Order, Stats, StatsQuery, Worker, Workers};
 pub use queues::{Counts, Overview, Queues};
-pub use read::{read, read_query, read_reply, write, write_query};
+pub use read::{read, read_list, read_query, read_reply, write, write_list, write_query};
 pub use records::{LogEntry, Record, RecordAnswer, RecordBatch, RecordOp, RecordReply, Value};
 pub use scale::{Scale, ScaleQuery};
 pub use schedule::{

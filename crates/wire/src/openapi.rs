@@ -71,6 +71,10 @@ texts! {
         Label: 1..=limits::NAME_BYTES_MAX, PRINTABLE, "worker-1";
     "A unique or ordering key; hash longer ones."
         Key: 1..=limits::KEY_BYTES_MAX, PRINTABLE, "signup:789";
+    "The first hex digits of a job id."
+        IdPrefix: 1..=63, "^-*[0-9A-Fa-f](-*[0-9A-Fa-f]){0,31}-*$", "0199b2c8-00";
+    "A text to search for."
+        SearchText: 1..=limits::SEARCH_TEXT_BYTES_MAX, PRINTABLE, "mailbox busy";
     "A label of a job."
         Tag: 1..=limits::TAG_BYTES_MAX, PRINTABLE, "nightly";
     "Trace context (W3C `traceparent`)."

@@ -6,10 +6,10 @@ use crate::claim::{part_names, part_set};
 use crate::openapi;
 use crate::session::WorkerInfo;
 use serde::{Deserialize, Serialize};
-use windlass_core::engine::{self, Cursor, Filter, Gate, ListOrder, SessionId};
+use windlass_core::engine::{self, Cursor, Field, Filter, Gate, ListOrder, SessionId};
 use windlass_core::limits::{BATCH_MAX, PAGE_DEFAULT};
 use windlass_core::model::{Name, PartName, State};
-use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_core::{Error, IdPrefix, JobId, Result, Timestamp};
 
 /// Jobs by id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -121,6 +121,34 @@ pub struct List {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_until: Option<Timestamp>,
+    /// Earliest time at which the jobs are due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
+    pub due_from: Option<Timestamp>,
+    /// Time at which the jobs are due, exclusive upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
+    pub due_until: Option<Timestamp>,
+    /// Earliest time of the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
+    pub ended_from: Option<Timestamp>,
+    /// Time of the end, exclusive upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
+    pub ended_until: Option<Timestamp>,
+    /// The first hex digits of the ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::IdPrefix, required = false))]
+    pub id: Option<IdPrefix>,
+    /// A text in the payload or the last error of the jobs; upper and lower case of ASCII letters are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::SearchText, required = false))]
+    pub text: Option<String>,
+    /// Fields of payload and metadata with their values, each a parameter of its own: `payload.customer=42`. Read by
+    /// [`read_list`](crate::read_list), written by [`write_list`](crate::write_list).
+    #[serde(skip)]
+    pub fields: Vec<(Field, String)>,
     /// Direction, by the time that the list is about: the due time of `scheduled` jobs, the start of `running` ones, the
     /// end of `completed`, `dead`, `cancelled` and `expired` ones, otherwise the enqueue. `oldest` first is the default
     /// for `scheduled` jobs, `newest` first for all others.
@@ -155,6 +183,9 @@ impl From<List> for engine::List {
         (filter.tenant, filter.key, filter.tag) = (list.tenant, list.key, list.tag);
         (filter.parent, filter.flow) = (list.parent, list.flow);
         (filter.created_from, filter.created_until) = (list.created_from, list.created_until);
+        (filter.due_from, filter.due_until) = (list.due_from, list.due_until);
+        (filter.ended_from, filter.ended_until) = (list.ended_from, list.ended_until);
+        (filter.id, filter.text, filter.fields) = (list.id, list.text, list.fields);
         let limit = list.limit.unwrap_or(PAGE_DEFAULT);
         let page = Self::new(filter).after(list.after).limit(limit);
         match list.order {
@@ -184,6 +215,13 @@ impl From<engine::List> for List {
             flow: filter.flow,
             created_from: filter.created_from,
             created_until: filter.created_until,
+            due_from: filter.due_from,
+            due_until: filter.due_until,
+            ended_from: filter.ended_from,
+            ended_until: filter.ended_until,
+            id: filter.id,
+            text: filter.text,
+            fields: filter.fields,
             order,
             after: list.after,
             limit: Some(list.limit),

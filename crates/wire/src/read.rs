@@ -1,5 +1,6 @@
 //! Parses and writes JSON and query strings. Parse errors name the field.
 
+use crate::List;
 use crate::reader::Unknown;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +53,35 @@ pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     })
 }
 
+/// Parses the query of a list of jobs, in which the names of fields are free.
+pub fn read_list(query: &str) -> Result<List> {
+    let mut others = form_urlencoded::Serializer::new(String::new());
+    let mut fields = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match is_field(&name) {
+            true => fields.push((name.parse()?, value.into_owned())),
+            false => drop(others.append_pair(&name, &value)),
+        }
+    }
+    let mut list: List = read_query(&others.finish())?;
+    list.fields = fields;
+    Ok(list)
+}
+
+/// Whether a parameter names a field of a part.
+fn is_field(name: &str) -> bool {
+    ["payload.", "metadata."].into_iter().any(|part| name.starts_with(part))
+}
+
+/// Writes the query of a list of jobs.
+pub fn write_list(list: &List) -> String {
+    let mut query = form_urlencoded::Serializer::new(write_query(list));
+    for (field, value) in &list.fields {
+        query.append_pair(&field.to_string(), value);
+    }
+    query.finish()
+}
+
 /// Writes JSON.
 ///
 /// # Panics
@@ -101,7 +131,8 @@ fn first_line(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Enqueue, List, NewJob};
+    use crate::{Enqueue, NewJob};
+    use windlass_core::engine;
 
     fn refused<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> (String, String) {
         let error = read::<T>(text.as_bytes()).unwrap_err();
@@ -161,7 +192,26 @@ mod tests {
         }
         let error = read_query::<List>("queue=a&queue=b").unwrap_err();
         assert_eq!(error.field(), Some("queue"), "{error}");
+        let error = read_list("queue=a&payload=7").unwrap_err();
+        assert_eq!(error.field(), Some("payload"), "{error}");
+        let error = read_list("queue=a&payload..x=7").unwrap_err();
+        assert_eq!(error.field(), Some("field"), "{error}");
+        let error = read_list("id=xyz").unwrap_err();
+        assert_eq!(error.field(), Some("id"), "{error}");
         let list = read_query::<List>("state=dead&limit=7&tag=a%20%26&created_from=-5").unwrap();
         assert_eq!((list.limit, list.tag.as_deref()), (Some(7), Some("a &")));
+    }
+
+    #[test]
+    fn the_query_of_a_list_reads_back() {
+        let query = "state=dead&ended_from=5&id=0199b2&text=a+b&payload.a%26b=1%3D2&metadata.x.0=";
+        let list: engine::List = read_list(query).unwrap().into();
+        let fields: Vec<_> =
+            list.filter.fields.iter().map(|(field, it)| (field.to_string(), it)).collect();
+        assert_eq!(fields.len(), 2);
+        assert_eq!((&*fields[0].0, &**fields[0].1), ("payload.a&b", "1=2"));
+        assert_eq!(list.filter.text.as_deref(), Some("a b"));
+        let again: engine::List = read_list(&write_list(&list.clone().into())).unwrap().into();
+        assert_eq!(again.filter, list.filter);
     }
 }

@@ -8,7 +8,8 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use windlass::Url;
-use windlass_postgres::{Access, Migration, Options, grant, migrate, plan};
+use windlass_core::engine::Field;
+use windlass_postgres::{Access, Migration, Options, grant, index, migrate, plan};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -35,6 +36,10 @@ pub(super) struct Args {
     /// Role that may read the views; can be repeated
     #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
     grant_viewer: Vec<String>,
+    /// Field to index for searches, e.g. payload.customer; can be repeated. Writers are not blocked, but every later
+    /// enqueue of a job pays for each index
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ["dry_run", "print_sql"])]
+    index: Vec<Field>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -52,6 +57,9 @@ impl Args {
                 false => migrate(&options).await?,
             };
             let grants = self.grant(&options).await?;
+            for field in &self.index {
+                index(&options, field).await?;
+            }
             self.print_result(&change, &grants)
         })?;
         Ok(ExitCode::SUCCESS)
@@ -87,7 +95,7 @@ impl Args {
             let Migration { schema, from, to, steps, .. } = change;
             return print_json(&json!({
                 "schema": schema, "from": from, "to": to, "steps": steps,
-                "done": !self.dry_run, "grants": grants,
+                "done": !self.dry_run, "grants": grants, "indexes": self.index,
             }));
         }
         let mut text = match change.steps.is_empty() {
@@ -97,6 +105,9 @@ impl Args {
         };
         for statements in grants {
             write!(text, "{statements}")?;
+        }
+        for field in &self.index {
+            writeln!(text, "indexed {field}")?;
         }
         print(&text)
     }

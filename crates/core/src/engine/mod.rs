@@ -28,6 +28,7 @@ mod configure;
 mod enqueue;
 mod explain;
 mod fast_paths;
+mod field;
 mod filter;
 mod import;
 mod lane_sums;
@@ -54,11 +55,12 @@ pub use enqueue::{Disposition, Enqueue, Enqueued, EnqueuedFields, Mode};
 pub use explain::{Cause, CauseCode, CauseFields, Explanation, ExplanationFields};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
-pub use filter::{Filter, IdTimes};
+pub use field::Field;
+pub use filter::Filter;
 pub use import::Import;
 pub use lane_sums::LaneSums;
 pub use limit_stats::{GroupStats, GroupStatsFields, LimitStats, LimitStatsFields};
-pub use listing::{ListPlace, SortedBy};
+pub use listing::{ListPlace, ListSpan, SortedBy};
 pub use maintain::{
     CheckReport, Finding, FindingFields, MaintainReply, MaintainRequest, Tally, TallyFields, Work,
 };

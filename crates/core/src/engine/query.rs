@@ -1,6 +1,6 @@
 //! Reading jobs, lanes and sessions.
 
-use super::{Cursor, Filter, ListPlace, SessionId, SortedBy, WorkerInfo, check_batch};
+use super::{Cursor, Filter, ListPlace, ListSpan, SessionId, SortedBy, WorkerInfo, check_batch};
 use crate::error::{Result, within_range};
 use crate::growing::growing;
 use crate::id::JobId;
@@ -105,9 +105,10 @@ impl List {
         SortedBy::of(self.filter.state)
     }
 
-    /// The position after which the page begins.
-    pub fn place(&self) -> Result<Option<ListPlace>> {
-        self.after.as_ref().map(|after| ListPlace::read(after, self.sorted_by())).transpose()
+    /// The positions that the page may contain: those after its cursor that the filter does not exclude.
+    pub fn span(&self) -> Result<ListSpan> {
+        let after = self.after.as_ref().map(|after| ListPlace::read(after, self.sorted_by()));
+        Ok(ListSpan::of(&self.filter, self.order, after.transpose()?))
     }
 
     /// Validates the request.
@@ -126,18 +127,15 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
     /// Number of rows that were examined or passed over to find these.
     pub examined: u64,
+    /// Whether the page is short because the work for one page is limited, not because the listing ends.
+    pub cut_short: bool,
 }
 
 impl<T> Page<T> {
-    /// A page for which no other rows were examined.
+    /// A full or last page for which no other rows were examined.
     pub fn new(rows: Vec<T>, next: Option<Cursor>) -> Self {
         let examined = rows.len() as u64;
-        Self { rows, next, examined }
-    }
-
-    /// Whether the page is short because the number of examined rows is limited, not because the listing ends.
-    pub fn is_cut_short(&self, limit: u32) -> bool {
-        self.next.is_some() && self.rows.len() < limit as usize
+        Self { rows, next, examined, cut_short: false }
     }
 }
 

@@ -44,6 +44,11 @@ pub fn rows() -> impl Iterator<Item = Row> {
     })
 }
 
+/// Whether an event is possible in a state, under any facts.
+pub fn is_possible(from: State, event: EventKind) -> bool {
+    (0..1 << FACTS.len()).any(|bits| step(Some(from), event, facts(bits)).is_ok())
+}
+
 /// The facts encoded by `bits`, one bit per name in [`FACTS`].
 fn facts(bits: u32) -> Facts {
     let bit = |n: u32| bits & (1 << n) != 0;

@@ -5,9 +5,9 @@ use crate::rows::MemoryRows;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Bound;
-use windlass_core::engine::{Filter, IdTimes, List, ListOrder, ListPlace, Page, SortedBy};
+use windlass_core::Result;
+use windlass_core::engine::{Filter, List, ListOrder, ListPlace, ListSpan, Page};
 use windlass_core::model::Job;
-use windlass_core::{JobId, Result};
 use windlass_executor::{Filling, LaneKey};
 
 type Places<'a> = Box<dyn Iterator<Item = ListPlace> + 'a>;
@@ -16,9 +16,9 @@ impl MemoryRows {
     /// Returns one page of jobs.
     pub(crate) fn list(&self, request: &List) -> Result<Page<Job>> {
         request.check()?;
-        let after = request.place()?;
-        let mut page = Filling::new(request, after);
-        let mut places = self.places(request, after);
+        let span = request.span()?;
+        let mut page = Filling::new(request, span);
+        let mut places = self.places(request, span);
         while !page.is_over()
             && let Some(place) = places.next()
         {
@@ -32,15 +32,17 @@ impl MemoryRows {
     }
 
     /// The jobs of the selected lanes and state, in order.
-    fn places<'a>(&'a self, request: &'a List, after: Option<ListPlace>) -> Places<'a> {
+    fn places<'a>(&'a self, request: &'a List, span: ListSpan) -> Places<'a> {
         let (filter, order) = (&request.filter, request.order);
-        let within = Range::of(request, after);
-        if within.is_empty {
+        let (lowest, highest) = span.bounds();
+        // `range` of a set panics if the ends are the wrong way round.
+        if lowest >= highest {
             return Box::new(std::iter::empty());
         }
+        let within = (Bound::Excluded(lowest), Bound::Excluded(highest));
         let all_jobs = filter.state.is_none() && filter.queue.is_none() && filter.kind.is_none();
         if all_jobs {
-            let ids = (within.first.map(|place| place.id), within.last.map(|place| place.id));
+            let ids = (Bound::Excluded(lowest.id), Bound::Excluded(highest.id));
             let ids = self.jobs.range(ids).map(|(id, _)| ListPlace::enqueued(*id));
             return match order {
                 ListOrder::Newest => Box::new(ids.rev()),
@@ -51,7 +53,7 @@ impl MemoryRows {
             Some(state) => lane.listed(state),
             None => &lane.all,
         };
-        let lanes = self.selected(filter).map(|(_, lane)| within.of_set(set(lane), order));
+        let lanes = self.selected(filter).map(|(_, lane)| sorted(set(lane), within, order));
         Box::new(Merged::new(lanes, order))
     }
 
@@ -67,50 +69,16 @@ impl MemoryRows {
     }
 }
 
-/// The positions that a page may contain.
-#[derive(Clone, Copy)]
-struct Range {
-    first: Bound<ListPlace>,
-    last: Bound<ListPlace>,
-    is_empty: bool,
-}
-
-impl Range {
-    /// Positions after the cursor and, in listings sorted by id, within the times of the filter.
-    fn of(request: &List, after: Option<ListPlace>) -> Self {
-        let times = match request.sorted_by() {
-            SortedBy::Enqueued => request.filter.id_times(),
-            SortedBy::Due | SortedBy::Started | SortedBy::Ended => IdTimes::default(),
-        };
-        let first = times.from.map(|at| ListPlace::enqueued(JobId::first_at(at)));
-        let last = times.until.map(|at| ListPlace::enqueued(JobId::last_at(at)));
-        let bound = |place: Option<ListPlace>| place.map_or(Bound::Unbounded, Bound::Included);
-        let mut range = Self { first: bound(first), last: bound(last), is_empty: false };
-        match (after, request.order) {
-            (Some(after), ListOrder::Newest) if last.is_none_or(|last| after <= last) => {
-                range.last = Bound::Excluded(after);
-            }
-            (Some(after), ListOrder::Oldest) if first.is_none_or(|first| after >= first) => {
-                range.first = Bound::Excluded(after);
-            }
-            _ => {}
-        }
-        let edge = |bound| match bound {
-            Bound::Included(place) | Bound::Excluded(place) => Some(place),
-            Bound::Unbounded => None,
-        };
-        // `range` of a set panics if the ends are the wrong way round.
-        let ends = edge(range.first).zip(edge(range.last));
-        range.is_empty = ends.is_some_and(|(first, last)| first >= last);
-        range
-    }
-
-    fn of_set(self, set: &BTreeSet<ListPlace>, order: ListOrder) -> Places<'_> {
-        let places = set.range((self.first, self.last)).copied();
-        match order {
-            ListOrder::Newest => Box::new(places.rev()),
-            ListOrder::Oldest => Box::new(places),
-        }
+/// The positions of a set within a range, in the order of the listing.
+fn sorted(
+    set: &BTreeSet<ListPlace>,
+    within: (Bound<ListPlace>, Bound<ListPlace>),
+    order: ListOrder,
+) -> Places<'_> {
+    let places = set.range(within).copied();
+    match order {
+        ListOrder::Newest => Box::new(places.rev()),
+        ListOrder::Oldest => Box::new(places),
     }
 }
 

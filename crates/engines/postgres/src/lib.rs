@@ -38,6 +38,7 @@ mod upkeep;
 mod wake;
 
 pub use api::by_sql::SqlEnqueue;
+pub use api::field_index::index;
 pub use api::grants::{Access, grant};
 pub use api::joining::{OpenTransaction, Transactional};
 pub use api::migrate::{Migration, migrate, plan, remove};

@@ -184,7 +184,7 @@ impl Admin for RemoteEngine {
 
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
         Box::pin(async move {
-            let query = wire::write_query(&wire::List::from(request));
+            let query = wire::write_list(&wire::List::from(request));
             let path = format!("{}?{query}", routes::JOBS);
             self.get(&path, wire::Page::into_core).await
         })

@@ -495,6 +495,19 @@ suite! { ($)
         all_conditions_of_a_search_must_match,
         the_pages_of_a_search_cover_what_it_finds_once,
     }
+    find {
+        jobs_are_found_by_fields_of_their_payload,
+        jobs_are_found_by_fields_of_their_metadata,
+        a_field_is_found_in_every_state_and_as_it_was_edited_last,
+        text_is_found_in_payloads_and_errors_in_either_case,
+        encoded_parts_are_not_searched,
+        jobs_are_found_by_the_start_of_their_id,
+        jobs_are_found_by_when_they_are_due,
+        jobs_are_found_by_when_they_ended,
+        a_rare_field_is_found_page_by_page_in_bounded_steps,
+        the_bytes_that_a_page_reads_are_bounded,
+        a_search_beyond_a_limit_is_refused_by_field,
+    }
     records {
         a_record_reads_back_as_it_was_written,
         each_write_has_a_higher_version_and_its_time,

@@ -1,4 +1,4 @@
-//! Searching: pages of jobs filtered by their fields and by their time of enqueueing.
+//! Searching: pages of jobs filtered by their attributes and by their time of enqueueing.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::engine::{Filter, List, ListOrder, Outcome, Settle, SettleItem};
@@ -121,7 +121,7 @@ pub(super) async fn the_pages_of_a_search_cover_what_it_finds_once(rig: Rig) {
 }
 
 /// The jobs that match, oldest first.
-async fn found(rig: &Rig, filter: Filter) -> Vec<JobId> {
+pub(super) async fn found(rig: &Rig, filter: Filter) -> Vec<JobId> {
     let mut backwards = pages(rig, &filter, ListOrder::Newest, 3).await;
     backwards.reverse();
     let found = pages(rig, &filter, ListOrder::Oldest, PAGE_MAX).await;
@@ -130,7 +130,7 @@ async fn found(rig: &Rig, filter: Filter) -> Vec<JobId> {
 }
 
 /// All jobs that match, page by page.
-async fn pages(rig: &Rig, filter: &Filter, order: ListOrder, limit: u32) -> Vec<JobId> {
+pub(super) async fn pages(rig: &Rig, filter: &Filter, order: ListOrder, limit: u32) -> Vec<JobId> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let list = List::new(filter.clone()).order(order).limit(limit).after(after);

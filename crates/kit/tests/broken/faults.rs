@@ -202,6 +202,12 @@ pub(crate) async fn list(engine: &Faulty, mut request: List) -> Result<Stamped<P
     if engine.is(Fault::IgnoresTags) {
         request.filter.tag = None;
     }
+    if engine.is(Fault::IgnoresFields) {
+        request.filter.fields.pop();
+    }
+    if engine.is(Fault::IgnoresWindows) {
+        request.filter.ended_until = None;
+    }
     if engine.is(Fault::HalvesPages) {
         request.limit = request.limit.div_ceil(2);
     }

@@ -45,6 +45,8 @@ pub(crate) enum Fault {
     OverfillsQueues,
     IgnoresTags,
     BelievesIds,
+    IgnoresFields,
+    IgnoresWindows,
     MixesPriorities,
     SortsById,
     HalvesPages,

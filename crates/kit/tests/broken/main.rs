@@ -118,6 +118,9 @@ caught! {
         by search::jobs_are_found_by_their_tenant_their_key_and_any_of_their_tags,
     BelievesIds: jobs_searched_for_by_the_time_in_their_ids
         by search::a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
+    IgnoresFields: searches_that_ignore_one_field
+        by find::jobs_are_found_by_fields_of_their_payload,
+    IgnoresWindows: searches_that_ignore_when_jobs_ended by find::jobs_are_found_by_when_they_ended,
     MixesPriorities: every_priority_as_deep_as_its_lane
         by priorities::ready_jobs_are_counted_by_priority_if_requested,
     SortsById: lists_in_the_order_of_ids by lists::ended_jobs_are_listed_by_their_end_latest_first,

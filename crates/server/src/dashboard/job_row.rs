@@ -94,7 +94,7 @@ pub(super) async fn find(
     };
     let asked = app.call(app.engine.list(list)).await;
     let Stamped { now, epoch, value } = asked.map_err(|error| Failure::from(error).back(path))?;
-    let searched = value.is_cut_short(limit).then_some(Count(value.examined));
+    let searched = value.cut_short.then_some(Count(value.examined));
     let next = value.next.map(|cursor| links::with(path, &[("after", Some(cursor.as_str()))]));
     let first = after.map(|_| path.to_owned());
     let places = JobPlaces { next, first, searched, more };

@@ -1,4 +1,4 @@
-//! `/jobs`: jobs by queue, kind and state.
+//! `/jobs`: jobs by all filters of the API, which are parameters of the address with the names that the API has.
 
 use super::failure::Failure;
 use super::job_row::{self, JobRows, StateTab};
@@ -9,23 +9,71 @@ use super::visit::Visit;
 use crate::app::App;
 use askama::Template;
 use axum::extract::State;
-use axum::response::Response;
-use windlass_core::check_name;
-use windlass_core::engine::Filter;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use windlass_core::engine::{Field, List};
+use windlass_wire as wire;
 
 /// Jobs per page.
 const JOBS_MAX: u32 = 50;
+/// Filters that have no input of their own on the page; the form keeps them.
+const KEPT: [&str; 10] = [
+    "tenant",
+    "key",
+    "tag",
+    "parent",
+    "created_from",
+    "created_until",
+    "due_from",
+    "due_until",
+    "ended_from",
+    "ended_until",
+];
+
+/// A filter of the list: name and value of its parameter.
+type Param = (String, String);
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
     queue: String,
     kind: String,
+    text: String,
+    /// Conditions on fields, as people write them.
+    conditions: String,
     state: &'static str,
+    /// Filters without an input.
+    kept: Vec<Param>,
     tabs: Vec<StateTab>,
     jobs: JobRows,
     is_filtered: bool,
     host: String,
+}
+
+/// The filters of a request, in the order of the API.
+fn filters(visit: &Visit) -> Vec<Param> {
+    let named = |name: &str| visit.param(name).map(|value| (name.to_owned(), value.to_owned()));
+    let own = ["queue", "kind", "state", "id", "text"];
+    let mut params: Vec<Param> = own.into_iter().chain(KEPT).filter_map(named).collect();
+    params.extend(visit.fields());
+    params
+}
+
+/// The address of a list with these filters, and another state.
+fn address(params: &[Param], state: Option<&str>) -> String {
+    let others = params.iter().filter(|(name, _)| name != "state");
+    let others = others.map(|(name, value)| (name.as_str(), Some(value.as_str())));
+    let all: Vec<_> = others.chain([("state", state)]).collect();
+    links::with("/jobs", &all)
+}
+
+/// The parameters of conditions that a person wrote into the form: `payload.customer=42 metadata.source=import`.
+pub(super) fn conditions(text: &str) -> Result<Vec<Param>, Failure> {
+    let condition = |text: &str| {
+        let (field, value) = text.split_once('=').unwrap_or((text, ""));
+        let field: Field = field.parse().map_err(|error| Failure::from(error).back("/jobs"))?;
+        Ok((field.to_string(), value.to_owned()))
+    };
+    text.split_whitespace().map(condition).collect()
 }
 
 /// `GET /jobs`
@@ -33,26 +81,40 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     if let Some(text) = visit.param("find") {
         return search::show(&app, &visit, text).await;
     }
-    let (queue, kind) = (visit.param("queue"), visit.param("kind"));
-    let state = job_row::state(visit.param("state"))?;
-    for (field, name) in [("queue", queue), ("kind", kind)] {
-        let checked = name.map_or(Ok(()), |name| check_name(field, name));
-        checked.map_err(|error| Failure::not_here(error.to_string()).back("/jobs"))?;
+    let mut params = filters(&visit);
+    if let Some(text) = visit.param("where") {
+        params.extend(conditions(text)?);
+        return Ok(Redirect::to(&address(&params, visit.param("state"))).into_response());
     }
-    let mut filter = Filter::default();
-    (filter.queue, filter.kind, filter.state) =
-        (queue.map(Into::into), kind.map(Into::into), state);
+    let state = job_row::state(visit.param("state"))?;
     let name = state.map(windlass_core::model::State::as_str);
-    let first = links::jobs(queue, kind, name);
-    let found = job_row::find(&app, filter, visit.param("after"), JOBS_MAX, &first).await?;
+    let first = address(&params, name);
+    let query = first.split_once('?').map_or("", |(_, query)| query);
+    let list: List = wire::read_list(query)
+        .map_err(|error| Failure::not_here(error.to_string()).back("/jobs"))?
+        .into();
+    let checked = list.filter.check();
+    checked.map_err(|error| Failure::not_here(error.to_string()).back("/jobs"))?;
+    let fields: Vec<_> =
+        list.filter.fields.iter().map(|(field, value)| format!("{field}={value}")).collect();
+    let found = job_row::find(&app, list.filter, visit.param("after"), JOBS_MAX, &first).await?;
     let (jobs, places) = found.value;
+    let value = |name: &str| visit.param(name).unwrap_or_default().to_owned();
+    // Values with spaces cannot be written into the input, and are kept as they are.
+    let is_written = !fields.iter().any(|field| field.contains(char::is_whitespace));
+    let is_kept = |(name, _): &Param| {
+        KEPT.contains(&&**name) || name == "id" || (!is_written && name.contains('.'))
+    };
     let content = Jobs {
-        queue: queue.unwrap_or_default().to_owned(),
-        kind: kind.unwrap_or_default().to_owned(),
+        queue: value("queue"),
+        kind: value("kind"),
+        text: value("text"),
+        conditions: if is_written { fields.join(" ") } else { String::new() },
         state: name.unwrap_or_default(),
-        tabs: job_row::tabs(state, |state| links::jobs(queue, kind, state)),
+        kept: params.iter().filter(|param| is_kept(param)).cloned().collect(),
+        tabs: job_row::tabs(state, |state| address(&params, state)),
         jobs: JobRows::new(&jobs, places, visit.clock(found.now)),
-        is_filtered: queue.is_some() || kind.is_some() || state.is_some(),
+        is_filtered: !params.is_empty(),
         host: visit.host.clone(),
     };
     Ok(Page::new(&visit, Section::Jobs, "Jobs", found.now).respond(&content))

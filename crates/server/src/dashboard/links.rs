@@ -41,6 +41,8 @@ pub(super) fn with(path: &str, params: &[(&str, Option<&str>)]) -> String {
     for (name, value) in params {
         if let Some(value) = value {
             text.push(if text.contains('?') { '&' } else { '?' });
+            // The names of fields are free text. A dot has no meaning in a query, and is easier to read.
+            let name = step(name).replace("%2E", ".");
             let _ = write!(text, "{name}={}", step(value));
         }
     }
@@ -62,5 +64,6 @@ mod tests {
         assert_eq!(queue(".."), "/queues/%2E%2E");
         assert_eq!(jobs(Some("a&b"), None, Some("dead")), "/jobs?queue=a%26b&state=dead");
         assert_eq!(jobs(None, None, None), "/jobs");
+        assert_eq!(with("/jobs", &[("payload.a&b", Some("1.5"))]), "/jobs?payload.a%26b=1%2E5");
     }
 }

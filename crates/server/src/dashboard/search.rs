@@ -1,5 +1,5 @@
-//! `/jobs?find=…`: finds queues and kinds by a part of their name, and jobs by the start of their
-//! id.
+//! `/jobs?find=…`: finds queues and kinds by a part of their name, and jobs by the start of their id, by a field of
+//! their JSON (`payload.customer=42`) or by a text in their payload or error.
 
 use super::failure::Failure;
 use super::format::Count;
@@ -11,18 +11,15 @@ use crate::app::App;
 use askama::Template;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use std::collections::BTreeMap;
-use windlass_core::JobId;
-use windlass_core::engine::{
-    Filter, LaneStats, List, ListOrder, ListPlace, SortedBy, StatsRequest,
-};
+use windlass_core::engine::{Filter, LaneStats, List, ListOrder, StatsRequest};
+use windlass_core::limits::SEARCH_TEXT_BYTES_MAX;
 use windlass_core::model::{Job, Name};
+use windlass_core::{IdPrefix, JobId};
 
 /// Maximum number of queues, of kinds and of jobs to list.
 const FOUND_MAX: usize = 20;
 /// Hex digits of an id that are enough to search for.
 const ID_DIGITS_MIN: usize = 4;
-/// Hex digits of a whole id.
-const ID_DIGITS: usize = 32;
 
 /// A queue or a kind that was found.
 struct Found {
@@ -41,6 +38,8 @@ struct Content {
     most: usize,
     /// URL of all queues with the text in their names.
     all_queues: String,
+    /// URL of all jobs with the text in their payload or error.
+    all_jobs: String,
 }
 
 /// Redirects to the only match, or lists all.
@@ -48,6 +47,9 @@ pub(super) async fn show(app: &App, visit: &Visit, text: &str) -> Result<Respons
     let to = |path: &str| Ok(Redirect::to(path).into_response());
     if let Ok(id) = text.parse::<JobId>() {
         return to(&links::job(id));
+    }
+    if ["payload.", "metadata."].iter().any(|part| text.starts_with(part)) && text.contains('=') {
+        return to(&links::with("/jobs", &[("where", Some(text))]));
     }
     let lanes = app.call(app.engine.stats(StatsRequest::default())).await?;
     let (now, lanes) = (lanes.now, lanes.value);
@@ -58,13 +60,17 @@ pub(super) async fn show(app: &App, visit: &Visit, text: &str) -> Result<Respons
     if let Some(found) = exact {
         return to(&found.href);
     }
-    let jobs = by_id(app, text).await?;
+    let mut jobs = by_id(app, text).await?;
+    if jobs.is_empty() && queues.is_empty() && kinds.is_empty() {
+        jobs = by_text(app, text).await?;
+    }
     let hrefs = queues.iter().chain(&kinds).map(|found| found.href.clone());
     let mut hrefs = hrefs.chain(jobs.iter().map(|job| links::job(job.header.id)));
     match (hrefs.next(), hrefs.next()) {
         (None, _) => {
             let detail = format!(
-                "No queue or kind has {text:?} in its name, and no job has an id that starts with it."
+                "No queue or kind has {text:?} in its name, no job has an id that starts with it, and none of the \
+                 jobs that were searched has it in its payload or error."
             );
             Err(Failure::not_here(detail).back("/jobs"))
         }
@@ -78,6 +84,7 @@ pub(super) async fn show(app: &App, visit: &Visit, text: &str) -> Result<Respons
                 kinds,
                 most: FOUND_MAX,
                 all_queues: links::with("/queues", &[("find", Some(text))]),
+                all_jobs: links::with("/jobs", &[("text", Some(text))]),
             };
             Ok(Page::new(visit, Section::Jobs, "Search", now).respond(&content))
         }
@@ -112,41 +119,30 @@ fn named(
 
 /// The first jobs whose ids start with these hex digits.
 async fn by_id(app: &App, text: &str) -> Result<Vec<Job>, Failure> {
-    let Some((lowest, highest)) = ids(text) else { return Ok(Vec::new()) };
-    let before = u128::from_be_bytes(*lowest.as_bytes()).checked_sub(1);
-    let before = before.map(|id| JobId::from_bytes(id.to_be_bytes()));
-    let after = before.map(|id| ListPlace::enqueued(id).cursor(SortedBy::Enqueued));
-    let list = List::new(Filter::default()).order(ListOrder::Oldest).after(after);
-    let page = app.call(app.engine.list(list.limit(FOUND_MAX as u32))).await?.value;
-    Ok(page.rows.into_iter().filter(|job| job.header.id <= highest).collect())
+    let prefix = text.parse::<IdPrefix>().ok().filter(|prefix| prefix.digits() >= ID_DIGITS_MIN);
+    match prefix {
+        Some(prefix) => first(app, Filter::default().id(prefix), ListOrder::Oldest).await,
+        None => Ok(Vec::new()),
+    }
 }
 
-/// The lowest and the highest id that start with these hex digits; dashes are ignored.
-fn ids(text: &str) -> Option<(JobId, JobId)> {
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let is_id = digits.chars().all(|c| c.is_ascii_hexdigit())
-        && (ID_DIGITS_MIN..=ID_DIGITS).contains(&digits.len());
-    let fill = |with: char| {
-        let filled: String =
-            digits.chars().chain(std::iter::repeat(with)).take(ID_DIGITS).collect();
-        u128::from_str_radix(&filled, 16).ok().map(|id| JobId::from_bytes(id.to_be_bytes()))
-    };
-    is_id.then(|| fill('0').zip(fill('f')))?
+/// The newest jobs with this text in their payload or error.
+async fn by_text(app: &App, text: &str) -> Result<Vec<Job>, Failure> {
+    match text.len() <= SEARCH_TEXT_BYTES_MAX && !text.chars().any(char::is_control) {
+        true => first(app, Filter::default().text(text), ListOrder::Newest).await,
+        false => Ok(Vec::new()),
+    }
+}
+
+/// The first jobs that match, on one page.
+async fn first(app: &App, filter: Filter, order: ListOrder) -> Result<Vec<Job>, Failure> {
+    let list = List::new(filter).order(order).limit(FOUND_MAX as u32);
+    Ok(app.call(app.engine.list(list)).await?.value.rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_start_of_an_id_is_a_range_of_ids() {
-        let (lowest, highest) = ids("0199B2c8-00").unwrap();
-        assert_eq!(lowest.to_string(), "0199b2c8-0000-0000-0000-000000000000");
-        assert_eq!(highest.to_string(), "0199b2c8-00ff-ffff-ffff-ffffffffffff");
-        for text in ["", "019", "mail", "0199x", "----", &"0".repeat(33)] {
-            assert!(ids(text).is_none(), "{text}");
-        }
-    }
 
     #[test]
     fn names_that_start_with_the_text_come_first_and_an_exact_one_before_them() {

@@ -37,6 +37,12 @@ impl Visit {
         found.next().map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// The parameters that name fields of payload or metadata.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (String, String)> {
+        let is_field = |name: &str| ["payload.", "metadata."].iter().any(|it| name.starts_with(it));
+        self.params.iter().filter(move |(name, _)| is_field(name)).cloned()
+    }
+
     /// Whether the user may act, and not only read. Pages show no buttons otherwise.
     pub(super) fn may_act(&self) -> bool {
         self.who.as_ref().is_none_or(|who| who.may().is_admin())

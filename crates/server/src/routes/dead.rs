@@ -3,7 +3,7 @@
 
 use crate::access::Who;
 use crate::app::App;
-use crate::body::{Json, Query};
+use crate::body::{Json, ListQuery};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
@@ -25,7 +25,7 @@ use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
         (status = 200, body = wire::Page, description = "A page."),
     ),
 )]
-pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::List>) -> Reply {
+pub(super) async fn list(State(app): State<App>, ListQuery(mut list): ListQuery) -> Reply {
     if let Some(state) = list.state {
         let expected = "dead letters are always dead; omit it, or use /v1/jobs";
         return Err(Error::invalid("state", state, expected).into());

@@ -3,7 +3,7 @@
 use super::job_id;
 use crate::access::Viewer;
 use crate::app::App;
-use crate::body::{Json, Path, Query};
+use crate::body::{Json, ListQuery, Path, Query};
 use crate::health::StoreHealth;
 use crate::openapi::tag;
 use crate::reply::{Reply, json, stamped};
@@ -79,8 +79,11 @@ pub(super) async fn why(
 /// Without parts, history and log. Sorted by the time that the list is about: the due time of `scheduled` jobs, the
 /// start of `running` ones, the end of `completed`, `dead`, `cancelled` and `expired` ones, otherwise the enqueue.
 ///
-/// A page is filled, unless the list ends, or 10000 jobs were compared with the query or 100000 jobs of others passed over;
-/// only an absent `next` marks the end. Beside changes, a job that stays where it is appears exactly once.
+/// Fields of the JSON in payload and metadata are parameters, too: `payload.customer=42`, `metadata.order.items.0=a`; at most
+/// 8, all of which must match. A string matches by its content; numbers, `true`, `false` and `null` by their JSON text.
+///
+/// A page is filled, unless the list ends, or 10000 jobs or 32 MiB of parts were compared with the query or 100000 jobs of
+/// others passed over (`cut_short`); only an absent `next` marks the end. Beside changes, a job that stays where it is appears exactly once.
 #[utoipa::path(
     get, path = paths::JOBS, tag = tag::JOBS, operation_id = "list_jobs",
     params(wire::List),
@@ -88,7 +91,7 @@ pub(super) async fn why(
         (status = 200, body = wire::Page, description = "A page."),
     ),
 )]
-pub(super) async fn list(State(app): State<App>, Query(list): Query<wire::List>) -> Reply {
+pub(super) async fn list(State(app): State<App>, ListQuery(list): ListQuery) -> Reply {
     let reply = app.call(app.engine.list(list.into())).await?;
     Ok(stamped(reply.map(wire::Page::from)))
 }

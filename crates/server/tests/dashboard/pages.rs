@@ -288,3 +288,34 @@ async fn the_search_leads_to_a_job_a_queue_or_a_kind() {
     site.get(&format!("/jobs?find={}", &id.to_string()[..8])).await.says(&id.to_string());
     site.get("/queues/mail%2Fout").await.says("send");
 }
+
+#[tokio::test]
+async fn lists_are_filtered_by_the_address_and_searched_by_field_and_text() {
+    let site = Site::start().await;
+    let mine = site.enqueue(NewJob::new("send").json(r#"{"customer": 42, "to": "ada"}"#)).await;
+    let other = site.enqueue(NewJob::new("send").json(r#"{"customer": 43}"#).tenant("acme")).await;
+    let (mine, other) = (mine.to_string(), other.to_string());
+    let by_field = site.get("/jobs?payload.customer=42").await;
+    by_field.says(&mine).hides(&other).says(r#"value="payload.customer=42""#);
+    site.get("/jobs?text=ADA").await.says(&mine).hides(&other);
+    site.get("/jobs?tenant=acme")
+        .await
+        .says(&other)
+        .hides(&mine)
+        .says(r#"name="tenant" value="acme""#);
+    site.get("/jobs?payload.customer=42&state=dead").await.hides(&mine);
+    let written = site.get("/jobs?where=payload.customer%3D42&state=available&queue=").await;
+    assert_eq!(
+        written.header("location"),
+        Some("/jobs?payload.customer=42&state=available"),
+        "the filters are in the address"
+    );
+    let found = site.get("/jobs?find=payload.customer%3D42").await;
+    assert_eq!(found.header("location"), Some("/jobs?where=payload%2Ecustomer%3D42"));
+    let found = site.get("/jobs?find=ADA").await;
+    assert_eq!(found.header("location"), Some(&*format!("/jobs/{mine}")), "by its payload");
+    for bad in ["payload..x=1", "where=customer", "id=xyz", "created_from=now"] {
+        let reply = site.get(&format!("/jobs?{bad}")).await;
+        assert!((400..500).contains(&reply.status), "{bad}: {reply:?}");
+    }
+}

@@ -34,6 +34,36 @@ async fn jobs_are_found_by_each_thing_one_can_search_for() {
 }
 
 #[tokio::test]
+async fn jobs_are_found_by_fields_text_and_the_start_of_their_id() {
+    let server = start().await;
+    let wanted = json!({"kind": "k", "payload": {"customer": 42, "to": {"name": "Ada & Co"}},
+                        "parts": {"metadata": {"json": {"source": "import"}}}});
+    let created = post(&server, "/v1/jobs", wanted).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let id = created.body["id"].as_str().unwrap();
+    for n in 0..3 {
+        let other = json!({"kind": "k", "payload": {"customer": n}});
+        assert_eq!(post(&server, "/v1/jobs", other).await.status, 201);
+    }
+    for query in [
+        "payload.customer=42".to_owned(),
+        "payload.to.name=Ada+%26+Co&metadata.source=import&state=available".to_owned(),
+        "text=ada+%26".to_owned(),
+        format!("id={id}"),
+    ] {
+        let page = get(&server, &format!("/v1/jobs?{query}")).await;
+        assert_eq!(ids(&page), [id], "{query}");
+        assert_eq!(page.body["cut_short"], json!(false));
+    }
+    for query in ["payload.customer=4", "metadata.customer=42", "text=bob", "id=ffff"] {
+        let page = get(&server, &format!("/v1/jobs?{query}")).await;
+        assert_eq!((page.status, ids(&page).len()), (200, 0), "{query}");
+    }
+    let dead = get(&server, "/v1/dead?payload.customer=42").await;
+    assert_eq!((dead.status, ids(&dead).len()), (200, 0));
+}
+
+#[tokio::test]
 async fn a_window_of_time_takes_in_its_beginning_and_leaves_out_its_end() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
@@ -92,6 +122,17 @@ async fn a_search_that_makes_no_sense_is_refused_by_its_field() {
         ("after=nonsense", 422, "cursor"),
         ("tag=a&tag=b", 422, "tag"),
         ("tags=a", 422, "tags"),
+        ("payload=a", 422, "payload"),
+        ("payload.=a", 422, "field"),
+        ("payload.a..b=a", 422, "field"),
+        (&*format!("payload.{long}=a"), 413, "field"),
+        (&*format!("payload.a={}", "x".repeat(1_100)), 413, "fields"),
+        (&*(0..9).map(|n| format!("payload.f{n}=1&")).collect::<String>(), 422, "fields"),
+        ("id=nothing", 422, "id"),
+        ("text=", 422, "text"),
+        (&*format!("text={long}"), 413, "text"),
+        ("due_from=5&due_until=5", 422, "due_until"),
+        ("ended_from=5&ended_until=4", 422, "ended_until"),
     ] {
         let answer = get(&server, &format!("/v1/jobs?{query}")).await;
         assert_problem(&answer, status, field);

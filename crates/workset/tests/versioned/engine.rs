@@ -217,16 +217,14 @@ impl Admin for VersionedEngine {
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
         self.query(move |tables| {
             request.check()?;
-            let after = request.place()?;
+            let span = request.span()?;
             let (sorted_by, order) = (request.sorted_by(), request.order);
             let place = |entry: &Entry| ListPlace::of(&entry.job, sorted_by);
-            let fits = |entry: &&Entry| {
-                request.filter.fits(&entry.job.header, entry.job.state)
-                    && order.is_after(&place(entry), after.as_ref())
-            };
+            let fits =
+                |entry: &&Entry| request.filter.fits(&entry.job) && span.includes(&place(entry));
             let mut found: Vec<&Entry> = tables.jobs.values().filter(fits).collect();
             found.sort_by(|one, other| order.compare(&place(one), &place(other)));
-            let mut page = Filling::new(&request, after);
+            let mut page = Filling::new(&request, span);
             let mut found = found.into_iter();
             while !page.is_over()
                 && let Some(entry) = found.next()

@@ -7,10 +7,10 @@ use crate::views::JobView;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
-use windlass_core::engine::{Cursor, Filter, List, ListOrder};
+use windlass_core::engine::{Cursor, Field, Filter, List, ListOrder};
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
 use windlass_core::model::{Job, State};
-use windlass_core::{JobId, Timestamp};
+use windlass_core::{IdPrefix, JobId, Timestamp};
 
 /// Maximum number of characters of an error in the table.
 const ERROR_CHARS_MAX: usize = 60;
@@ -57,7 +57,7 @@ impl Default for ListArgs {
     }
 }
 
-/// Filters by attributes and by creation time.
+/// Filters by attributes, times and content.
 #[derive(Debug, Default, clap::Args)]
 pub(in crate::commands) struct SearchArgs {
     /// Only jobs of this tenant
@@ -81,17 +81,44 @@ pub(in crate::commands) struct SearchArgs {
     /// Only jobs enqueued before this time
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     created_until: Option<Timestamp>,
+    /// Only jobs due at or after this time
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    due_from: Option<Timestamp>,
+    /// Only jobs due before this time
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    due_until: Option<Timestamp>,
+    /// Only jobs that ended at or after this time
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    ended_from: Option<Timestamp>,
+    /// Only jobs that ended before this time
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    ended_until: Option<Timestamp>,
+    /// Only jobs whose id starts with these hex digits
+    #[arg(long = "id", value_name = "DIGITS")]
+    id_prefix: Option<IdPrefix>,
+    /// Only jobs with this text in their payload or last error; upper and lower case are the same
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// Only jobs with this value in a field of their JSON, e.g. payload.customer=42 or metadata.source=import; can be
+    /// repeated
+    #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = values::field)]
+    fields: Vec<(Field, String)>,
 }
 
 impl SearchArgs {
     /// Adds these criteria to `filter`.
-    fn narrow(&self, mut filter: Filter) -> Filter {
+    pub(in crate::commands) fn narrow(&self, mut filter: Filter) -> Filter {
         filter.tenant.clone_from(&self.tenant);
         filter.key.clone_from(&self.key);
         filter.tag.clone_from(&self.tag);
         filter.parent = self.parent;
         filter.flow = self.flow.as_deref().map(Into::into);
         (filter.created_from, filter.created_until) = (self.created_from, self.created_until);
+        (filter.due_from, filter.due_until) = (self.due_from, self.due_until);
+        (filter.ended_from, filter.ended_until) = (self.ended_from, self.ended_until);
+        filter.id = self.id_prefix;
+        filter.text.clone_from(&self.text);
+        filter.fields.clone_from(&self.fields);
         filter
     }
 }

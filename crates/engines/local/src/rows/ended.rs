@@ -174,7 +174,7 @@ pub(super) fn listed(
     conn: &Connection,
     group: Group,
     order: ListOrder,
-    after: Option<ListPlace>,
+    after: ListPlace,
     limit: usize,
 ) -> Result<Vec<ListPlace>> {
     let mut places = of_rows(conn, group, order, after, limit)?;
@@ -209,21 +209,21 @@ fn of_rows(
     conn: &Connection,
     (lane, state): Group,
     order: ListOrder,
-    after: Option<ListPlace>,
+    after: ListPlace,
     limit: usize,
 ) -> Result<Vec<ListPlace>> {
-    let after_ms = after.map(|place| place.at.as_millis());
+    let after_ms = after.at.as_millis();
     // A row contains ends up to its own time, and from less than a span before it.
     let (sql, bound) = match order {
         ListOrder::Newest => (
             "SELECT at, jobs FROM ended WHERE lane = ?1 AND state = ?2 AND at <= ?3
                 ORDER BY at DESC, number DESC",
-            after_ms.map_or(i64::MAX, |ms| ms.saturating_add(SPAN_MS)),
+            after_ms.saturating_add(SPAN_MS),
         ),
         ListOrder::Oldest => (
             "SELECT at, jobs FROM ended WHERE lane = ?1 AND state = ?2 AND at >= ?3
                 ORDER BY at, number",
-            after_ms.unwrap_or(i64::MIN),
+            after_ms,
         ),
     };
     let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
@@ -241,7 +241,7 @@ fn of_rows(
         }
         let place = |(id, ms)| ListPlace { at: Timestamp::from_millis(ms), id };
         let jobs = unpack(&bytes, at)?.into_iter().map(place);
-        places.extend(jobs.filter(|place| order.is_after(place, after.as_ref())));
+        places.extend(jobs.filter(|place| order.is_after(place, Some(&after))));
         sort(&mut places, order, limit);
     }
     Ok(places)
@@ -251,7 +251,7 @@ fn of_own(
     conn: &Connection,
     (lane, state): Group,
     order: ListOrder,
-    after: Option<ListPlace>,
+    after: ListPlace,
     limit: usize,
 ) -> Result<Vec<ListPlace>> {
     let sql = match order {
@@ -264,17 +264,8 @@ fn of_own(
                 ORDER BY at, id LIMIT ?5"
         }
     };
-    let ListPlace { at, id } = after.unwrap_or_else(|| before_all(order));
+    let ListPlace { at, id } = after;
     places(conn, sql, params![lane, state, at.as_millis(), id.as_bytes(), limit as i64])
-}
-
-/// A position before all jobs of a listing.
-pub(super) const fn before_all(order: ListOrder) -> ListPlace {
-    let at = match order {
-        ListOrder::Newest => Timestamp::MAX,
-        ListOrder::Oldest => Timestamp::from_millis(i64::MIN),
-    };
-    ListPlace { at, id: JobId::from_bytes([0; 16]) }
 }
 
 /// Reads positions: a time and an id.

@@ -6,7 +6,6 @@
 //! key within [`PROBES`]; a lookup scans that range, which contains one row, rarely two.
 
 use windlass_core::JobId;
-use windlass_core::engine::IdTimes;
 
 /// Milliseconds from 1970 to 2020.
 const ORIGIN_MS: i64 = 1_577_836_800_000;
@@ -31,12 +30,9 @@ pub(crate) fn first_key(id: JobId) -> i64 {
     ((ms << RANDOM_BITS) | (version << 22) | (high << 10) | low) ^ i64::MIN
 }
 
-/// The range of keys, inclusive, of jobs whose ids contain these times.
-pub(crate) fn keys(times: IdTimes) -> (i64, i64) {
-    let first = times.from.map_or(i64::MIN, |at| first_key(JobId::first_at(at)));
-    let last =
-        times.until.map_or(i64::MAX, |at| first_key(JobId::last_at(at)).saturating_add(PROBES));
-    (first, last)
+/// The range of keys, inclusive, of jobs with ids in a range, inclusive.
+pub(crate) fn keys((first, last): (JobId, JobId)) -> (i64, i64) {
+    (first_key(first), first_key(last).saturating_add(PROBES))
 }
 
 #[cfg(test)]
@@ -72,17 +68,19 @@ mod tests {
         let random = Seeded::new(1);
         for ms in [0, 1_800_000_000_000, 1 << 42, i64::MAX] {
             let at = Timestamp::from_millis(ms);
-            let (first, last) = keys(IdTimes { from: Some(at), until: Some(at) });
+            let (first, last) = keys((JobId::first_at(at), JobId::last_at(at)));
             let key = first_key(JobId::new(at, &random));
             assert!(first <= key && key + (PROBES - 1) <= last, "{ms}");
         }
         let at = Timestamp::from_millis(1_800_000_000_000);
-        let (first, last) = keys(IdTimes { from: Some(at), until: Some(at) });
+        let (first, last) = keys((JobId::first_at(at), JobId::last_at(at)));
         for other in [at.minus(1), at.plus(2)] {
             let key = first_key(JobId::new(other, &random));
             assert!(key < first || last < key, "{other}");
         }
-        assert_eq!(keys(IdTimes::default()), (i64::MIN, i64::MAX));
+        let (first, last) = keys((JobId::MIN, JobId::MAX));
+        let latest = first_key(JobId::last_at(Timestamp::MAX));
+        assert!(first == i64::MIN && last >= latest + PROBES, "all jobs");
     }
 
     #[test]

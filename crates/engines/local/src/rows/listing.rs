@@ -12,7 +12,7 @@ use rusqlite::{OptionalExtension as _, Params, Row, params};
 use std::collections::{BTreeMap, HashSet};
 use windlass_core::engine::{List, ListOrder, ListPlace, Page, SortedBy};
 use windlass_core::limits::{LIST_EXAMINED_MAX, LIST_PASSED_MAX};
-use windlass_core::model::{Job, State};
+use windlass_core::model::{Job, PartSet, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::Filling;
 
@@ -22,7 +22,7 @@ const CHUNK: usize = 500;
 impl Snapshot<'_> {
     /// Returns a page of jobs.
     pub(super) fn page(&self, request: &List) -> Result<Page<Job>> {
-        let mut page = Filling::new(request, request.place()?);
+        let mut page = Filling::new(request, request.span()?);
         let lanes = self.lanes.selected(&request.filter);
         let is_end = match request.sorted_by() {
             SortedBy::Enqueued => self.fill_by_id(&mut page, request, &lanes)?,
@@ -48,6 +48,9 @@ impl Snapshot<'_> {
             ended::sort(&mut places, request.order, limit);
             let is_last = places.len() < limit;
             for place in places {
+                if page.span().is_past(&place) {
+                    return Ok(true);
+                }
                 if page.is_over() {
                     return Ok(false);
                 }
@@ -65,7 +68,7 @@ impl Snapshot<'_> {
         &self,
         lane: i64,
         request: &List,
-        after: Option<ListPlace>,
+        after: ListPlace,
         limit: usize,
     ) -> Result<Vec<ListPlace>> {
         let state = request.filter.state.unwrap_or(State::Scheduled);
@@ -82,7 +85,7 @@ impl Snapshot<'_> {
                     ORDER BY run_at, id LIMIT ?4"
             }
         };
-        let ListPlace { at, id } = after.unwrap_or_else(|| ended::before_all(request.order));
+        let ListPlace { at, id } = after;
         let params = params![lane, at.as_millis(), id.as_bytes(), limit as i64];
         ended::places(self.conn, sql, params)
     }
@@ -94,8 +97,8 @@ impl Snapshot<'_> {
         request: &List,
         mut places: Vec<ListPlace>,
     ) -> Result<bool> {
-        let after = page.last();
-        places.retain(|place| request.order.is_after(place, after.as_ref()));
+        let span = page.span();
+        places.retain(|place| span.includes(place));
         ended::sort(&mut places, request.order, usize::MAX);
         for place in places {
             if page.is_over() {
@@ -108,9 +111,9 @@ impl Snapshot<'_> {
 
     /// Examines the job at a position, unless it has moved since it was listed there.
     fn offer(&self, page: &mut Filling<'_>, request: &List, place: ListPlace) -> Result<()> {
-        let (first, last) = keys(request.filter.id_times());
-        let key = first_key(place.id);
-        let found = if first <= key && key <= last { self.candidate(place.id)? } else { None };
+        let (first, last) = request.filter.ids();
+        let is_wanted = first <= place.id && place.id <= last;
+        let found = if is_wanted { self.candidate(place.id, page.parts())? } else { None };
         match found {
             Some(found) if ListPlace::of(&found.entry.job, request.sorted_by()) == place => {
                 page.examine(&found.entry);
@@ -120,9 +123,9 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Loads a job without its parts.
-    fn candidate(&self, id: JobId) -> Result<Option<Loaded>> {
-        let sql = load::query_of_pages(load::BY_ID);
+    /// Loads a job with the parts that the filter reads.
+    fn candidate(&self, id: JobId, parts: PartSet) -> Result<Option<Loaded>> {
+        let sql = load::query_of_pages(load::BY_ID, parts);
         let mut statement = self.conn.prepare_cached(&sql).map_err(|error| failed(&error))?;
         let first = first_key(id);
         let found = statement
@@ -131,7 +134,9 @@ impl Snapshot<'_> {
             })
             .optional()
             .map_err(|error| failed(&error))?;
-        Ok(found.transpose()?.map(|loaded| self.as_it_is(loaded)))
+        let Some(mut loaded) = found.transpose()? else { return Ok(None) };
+        load::add_some_parts(self.conn, &mut loaded, parts)?;
+        Ok(Some(self.as_it_is(loaded)))
     }
 
     /// Fills a page that is sorted by id; returns whether there are no more jobs.
@@ -150,7 +155,6 @@ impl Snapshot<'_> {
         if let Some(places) = self.places_by_id(lanes, filter.state, LIST_EXAMINED_MAX)? {
             return self.fill_from(page, request, places);
         }
-        let after = page.last();
         let is_end = self.walk(page, request, Some(&lanes.iter().copied().collect()))?;
         if page.wanted() == 0 || !page.is_exhausted() {
             return Ok(is_end);
@@ -158,7 +162,7 @@ impl Snapshot<'_> {
         // The lanes have many jobs, and others have even more.
         match self.places_by_id(lanes, filter.state, LIST_PASSED_MAX)? {
             Some(places) => {
-                *page = Filling::new(request, after);
+                *page = Filling::new(request, page.span());
                 self.fill_from(page, request, places)
             }
             None => Ok(is_end),
@@ -217,19 +221,14 @@ impl Snapshot<'_> {
         request: &List,
         lanes: Option<&HashSet<i64>>,
     ) -> Result<bool> {
-        let (mut first, mut last) = keys(request.filter.id_times());
-        let (after, order) = (page.last(), request.order);
+        let (span, order) = (page.span(), request.order);
+        let (lowest, highest) = span.bounds();
+        let (first, last) = keys((lowest.id, highest.id));
         let direction = match order {
-            ListOrder::Newest => {
-                last = last.min(after.map_or(i64::MAX, |at| first_key(at.id) + PROBES));
-                "DESC"
-            }
-            ListOrder::Oldest => {
-                first = first.max(after.map_or(i64::MIN, |at| first_key(at.id)));
-                "ASC"
-            }
+            ListOrder::Newest => "DESC",
+            ListOrder::Oldest => "ASC",
         };
-        let sql = load::query_of_pages("j.n BETWEEN ?1 AND ?2");
+        let sql = load::query_of_pages("j.n BETWEEN ?1 AND ?2", page.parts());
         let sql = format!("{sql} ORDER BY j.n {direction}");
         let sqlite = |error: rusqlite::Error| failed(&error);
         let mut statement = self.conn.prepare_cached(&sql).map_err(sqlite)?;
@@ -241,14 +240,17 @@ impl Snapshot<'_> {
                 return Ok(false);
             }
             let id = JobId::from_bytes(get(row, 1)?);
-            if !order.is_after(&ListPlace::enqueued(id), after.as_ref()) {
+            if !span.includes(&ListPlace::enqueued(id)) {
                 continue;
             }
             let is_wanted = match lanes {
                 Some(lanes) => lanes.contains(&get(row, 2)?),
                 None => true,
             };
-            let job = if is_wanted { Some(load::read(row, self.lanes)?) } else { None };
+            let mut job = if is_wanted { Some(load::read(row, self.lanes)?) } else { None };
+            if let Some(job) = &mut job {
+                load::add_some_parts(self.conn, job, page.parts())?;
+            }
             waiting.jobs.insert(id, job);
         }
         let end = match order {

@@ -9,7 +9,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, Statement, params};
 use windlass_core::model::{
-    Counters, Finish, Header, HeaderFields, Job, Part, PartName, Parts, State,
+    Counters, Finish, Header, HeaderFields, Job, Part, PartName, PartSet, Parts, State,
 };
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
@@ -29,8 +29,8 @@ pub(crate) struct Loaded {
 const COLUMNS: &str =
     "j.n, j.id, j.lane, j.body, j.spec, j.payload, j.envelope, l.state, l.body, l.tail";
 
-/// Like [`COLUMNS`] without payloads, which pages do not return. SQLite does not read columns that are not
-/// selected, and a filtered page may examine thousands of rows.
+/// Like [`COLUMNS`] without payloads, which pages do not return and most filters do not read. SQLite does not read
+/// columns that are not selected, and a filtered page may examine thousands of rows.
 const COLUMNS_OF_PAGES: &str =
     "j.n, j.id, j.lane, j.body, j.spec, NULL, NULL, l.state, l.body, l.tail";
 
@@ -42,9 +42,10 @@ pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
-/// Like [`query`], for pages.
-pub(super) fn query_of_pages(condition: &str) -> String {
-    format!("SELECT {COLUMNS_OF_PAGES} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
+/// Like [`query`], for pages: with the payload only if it is one of `parts`.
+pub(super) fn query_of_pages(condition: &str, parts: PartSet) -> String {
+    let columns = if parts.has(PartName::Payload) { COLUMNS } else { COLUMNS_OF_PAGES };
+    format!("SELECT {columns} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
 /// Loads a job by its id. `statement` is [`query`] with [`BY_ID`].
@@ -144,15 +145,23 @@ pub(super) const fn usual_finish(state: State) -> Option<Finish> {
 
 /// Loads the parts that have rows of their own.
 pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
-    if !loaded.side_parts {
+    add_some_parts(conn, loaded, PartSet::ALL)
+}
+
+/// Loads those parts of a set that have rows of their own.
+pub(super) fn add_some_parts(conn: &Connection, loaded: &mut Loaded, set: PartSet) -> Result<()> {
+    if !loaded.side_parts || set == PartSet::NONE {
         return Ok(());
     }
     type StoredPart = (i64, Vec<u8>, Option<String>);
+    let bit = |name: PartName| i64::from(set.has(name)) << name as i64;
+    let bits: i64 = PartName::ALL.into_iter().map(bit).sum();
     let read = || -> rusqlite::Result<Vec<StoredPart>> {
-        let mut statement =
-            conn.prepare_cached("SELECT name, bytes, envelope FROM part WHERE n = ?1")?;
+        let mut statement = conn.prepare_cached(
+            "SELECT name, bytes, envelope FROM part WHERE n = ?1 AND (1 << name) & ?2 <> 0",
+        )?;
         let part = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        statement.query_map([loaded.n], part)?.collect()
+        statement.query_map([loaded.n, bits], part)?.collect()
     };
     for (name, bytes, envelope) in read().map_err(|error| failed(&error))? {
         let name = usize::try_from(name).ok().and_then(|name| PartName::ALL.get(name));

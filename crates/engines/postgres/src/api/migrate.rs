@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[Step {
         include_str!("../../sql/001_initial/7_options.sql"),
         include_str!("../../sql/001_initial/7_enqueue.sql"),
         include_str!("../../sql/001_initial/8_views.sql"),
+        include_str!("../../sql/001_initial/9_fields.sql"),
     ],
 }];
 /// Stores the version.

@@ -2,6 +2,7 @@
 //! and the schema with its migrations.
 
 pub(crate) mod by_sql;
+pub(crate) mod field_index;
 pub(crate) mod grants;
 pub(crate) mod joining;
 pub(crate) mod migrate;

@@ -25,7 +25,7 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 49] = [
+    let numbers: [(&str, i64); 50] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
         ("flag_plain_alone", PLAIN_ALONE.into()),
@@ -67,6 +67,7 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("result_bytes_max", RESULT_BYTES_MAX as i64),
         ("id_skew_max_ms", ID_SKEW_MAX_MS.cast_signed()),
         ("old_id_ms", OLD_ID_MS.cast_signed()),
+        ("part_payload", PartName::Payload as i64),
         ("part_checkpoint", PartName::Checkpoint as i64),
         ("part_blob", PartName::Blob as i64),
         ("part_metadata", PartName::Metadata as i64),

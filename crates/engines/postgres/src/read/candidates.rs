@@ -7,7 +7,8 @@ use crate::conn::row::Row;
 use crate::rows::entries::job_id;
 use uuid::Uuid;
 use windlass_core::JobId;
-use windlass_core::engine::{Filter, List, ListOrder, SortedBy};
+use windlass_core::engine::{Filter, List, ListOrder, ListPlace, SortedBy};
+use windlass_core::limits::LIST_EXAMINED_MAX;
 use windlass_core::model::State;
 
 /// The lanes of a queue and a kind that have jobs; with a state ($3), those that have jobs in it.
@@ -119,6 +120,29 @@ macro_rules! walk {
     };
 }
 
+/// The jobs that an index of a field selects; one null without an index.
+const BY_FIELD: &str = "SELECT {s}.jobs_by_field($1::smallint, $2::text[], $3::text, $4::bigint)";
+
+/// The jobs that an index selects for one of the fields of a filter; `None` without an index, or if it selects so many
+/// that a scan fills the page as quickly.
+pub(super) async fn by_field(conn: &Lent, filter: &Filter) -> Try<Option<Vec<JobId>>> {
+    // PostgreSQL does not distinguish a JSON null from a missing field, and its texts contain no zero byte.
+    let is_text = |value: &str| value != "null" && !value.contains('\0');
+    for (field, value) in filter.fields.iter().filter(|(_, value)| is_text(value)) {
+        let (part, steps) = (field.part() as i16, field.steps());
+        let most = LIST_EXAMINED_MAX as i64 + 1;
+        let rows = conn.query(BY_FIELD, &[&part, &steps, value, &most]).await?;
+        let ids: Option<Vec<JobId>> =
+            rows.iter().map(|row| row.get::<_, Option<Uuid>>(0).map(job_id)).collect();
+        if let Some(mut ids) = ids.filter(|ids| ids.len() <= LIST_EXAMINED_MAX) {
+            ids.sort_unstable();
+            ids.dedup();
+            return Ok(Some(ids));
+        }
+    }
+    Ok(None)
+}
+
 /// The lanes that a filter selects.
 pub(super) async fn lanes(conn: &Lent, filter: &Filter) -> Try<Vec<i32>> {
     let state = filter.state.map(|state| state as i16);
@@ -147,10 +171,10 @@ pub(super) async fn positions(
     conn: &Lent,
     request: &List,
     lanes: &[i32],
-    (at_ms, id): (i64, Uuid),
+    after: ListPlace,
     limit: usize,
 ) -> Try<Vec<Row>> {
-    let limit = limit as i64;
+    let (at_ms, id, limit) = (after.at.as_millis(), after.id.as_uuid(), limit as i64);
     let sql = match (request.sorted_by(), request.order) {
         (SortedBy::Due, ListOrder::Newest) => due!("<", "DESC"),
         (SortedBy::Due, ListOrder::Oldest) => due!(">", "ASC"),
