@@ -33,13 +33,15 @@ pub enum ServiceName {
     Schedule,
     /// Holds back kinds that keep failing.
     Breaker,
+    /// Continues changes of many jobs.
+    Bulk,
     /// Samples queue metrics.
     Sample,
 }
 
 impl ServiceName {
     /// All services.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Promote,
         Self::Reclaim,
         Self::Expire,
@@ -48,6 +50,7 @@ impl ServiceName {
         Self::Trim,
         Self::Schedule,
         Self::Breaker,
+        Self::Bulk,
         Self::Sample,
     ];
 
@@ -62,6 +65,7 @@ impl ServiceName {
             Self::Trim => "trim",
             Self::Schedule => "schedule",
             Self::Breaker => "breaker",
+            Self::Bulk => "bulk",
             Self::Sample => "sample",
         }
     }

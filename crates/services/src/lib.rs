@@ -14,6 +14,7 @@
 //! | trim | keeps dead jobs within the byte limit of their queue | 5 min | 1,000 dead jobs |
 //! | schedule | fires recurring jobs ([`Schedules`]) | 1 s, or when the next is due | 100 schedules |
 //! | breaker | holds back kinds that keep failing ([`Breakers`]) | 1 s, or when a probe is due | 1,000 reports |
+//! | bulk | continues changes of many jobs ([`Bulks`]) | 1 s | 500 jobs |
 //! | sample | samples queue metrics ([`Samples`]) | 1 s | 1,000 lanes |
 //!
 //! ```
@@ -40,6 +41,7 @@
 mod audit;
 mod board;
 mod breaker;
+mod bulk;
 mod explain;
 mod flows;
 mod handle;
@@ -64,6 +66,7 @@ mod upkeep;
 pub use audit::{Action, Audit, AuditPage, AuditQuery, AuditRow, Audited};
 pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
+pub use bulk::{Bulk, BulkChange, BulkState, Bulks, NewBulk};
 pub use explain::explain;
 pub use flows::{cancel_flow, flow_jobs, replay_flow};
 pub use handle::ServicesHandle;

@@ -99,6 +99,8 @@ pub struct ServiceOptions {
     /// Holds back kinds that keep failing. Wakes when a probe is due; the interval bounds how late a breaker
     /// opens or closes.
     pub breaker: Pace,
+    /// Continues changes of many jobs. The interval bounds how late an operation begins.
+    pub bulk: Pace,
     /// Samples queue metrics.
     pub sample: Pace,
     /// Whether the sampler also publishes gauges while this process leads. A server publishes them regardless
@@ -121,6 +123,7 @@ impl Default for ServiceOptions {
             trim: Pace::every(5 * MINUTE_MS),
             schedule: Pace::every(SECOND_MS),
             breaker: Pace::every(SECOND_MS),
+            bulk: Pace::every(SECOND_MS),
             sample: Pace::every(SECOND_MS),
             gauges: true,
         }
@@ -146,6 +149,7 @@ impl ServiceOptions {
         within_time("trim.interval", self.trim.interval, INTERVAL_MS)?;
         within_time("schedule.interval", self.schedule.interval, PROMPT_INTERVAL_MS)?;
         within_time("breaker.interval", self.breaker.interval, PROMPT_INTERVAL_MS)?;
+        within_time("bulk.interval", self.bulk.interval, PROMPT_INTERVAL_MS)?;
         within_time("sample.interval", self.sample.interval, SAMPLE_INTERVAL_MS)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::board::{Board, ServiceName};
 use crate::breaker::BreakerService;
+use crate::bulk::BulkService;
 use crate::handle::ServicesHandle;
 use crate::lead::{Keeper, Lead, Leader, leader};
 use crate::options::{Pace, ServiceOptions, Upkeep};
@@ -129,6 +130,8 @@ impl Starting {
         self.paced(options.trim, Trim::new);
         self.paced(options.schedule, Scheduler::default);
         self.paced(options.breaker, BreakerService::default);
+        let engine = Arc::clone(&self.engine);
+        self.paced(options.bulk, || BulkService::new(engine));
         self.paced(options.sample, || Sampler::new(options.gauges));
     }
 

@@ -6,7 +6,8 @@
 //! parsing then fails with [`Error::TooLarge`](windlass_core::Error::TooLarge) and the name of the
 //! field.
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Deserializes a list of at most `MAX` items.
@@ -62,6 +63,37 @@ where
 {
     let names = Option::<Distinct<T>>::deserialize(deserializer)?;
     Ok(names.map(|names| names.0))
+}
+
+/// Deserializes a map of at most `MAX` texts by name.
+pub(crate) fn map<'de, const MAX: usize, D>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Texts<const MAX: usize>;
+
+    impl<'de, const MAX: usize> Visitor<'de> for Texts<MAX> {
+        type Value = BTreeMap<String, String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of texts")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut texts = BTreeMap::new();
+            while texts.len() <= MAX
+                && let Some((name, text)) = map.next_entry()?
+            {
+                texts.insert(name, text);
+            }
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(texts)
+        }
+    }
+
+    deserializer.deserialize_map(Texts::<MAX>)
 }
 
 struct Bounded<T, const MAX: usize>(Vec<T>);

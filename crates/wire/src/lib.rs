@@ -39,6 +39,7 @@
 
 mod audit;
 mod bounded;
+mod bulk;
 mod capabilities;
 mod change;
 mod claim;
@@ -76,6 +77,7 @@ mod settle;
 mod update;
 
 pub use audit::{Action, AuditList, AuditPage};
+pub use bulk::{Bulk, BulkChange, Bulks, JobFilter, NewBulk};
 pub use capabilities::{Capabilities, PROTOCOL};
 pub use change::{Change, ChangeBatch, Changed, Edits, JobChange};
 pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};

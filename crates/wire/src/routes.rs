@@ -42,6 +42,12 @@ paths! {
     DEAD_REPLAY = "/v1/dead/replay";
     /// `POST` discards dead letters.
     DEAD_DISCARD = "/v1/dead/discard";
+    /// `POST` changes all jobs that match a filter, `GET` lists such operations.
+    BULKS = "/v1/bulk";
+    /// `GET` returns a bulk operation with its progress.
+    BULK = "/v1/bulk/{id}";
+    /// `POST` cancels a bulk operation.
+    BULK_CANCEL = "/v1/bulk/{id}/cancel";
     /// `POST` opens a session.
     SESSIONS = "/v1/sessions";
     /// `DELETE` closes a session.

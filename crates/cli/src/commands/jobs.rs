@@ -1,22 +1,26 @@
-//! `windlass jobs`: lists jobs, shows and explains one, and changes jobs by id.
+//! `windlass jobs`: lists jobs, shows and explains one, and changes jobs by id or by filter.
 
 mod change;
 mod list;
+mod many;
 mod show;
 mod why;
 
 pub(super) use change::{change_all, check_sensitive};
 pub(super) use list::{ListArgs, filter, list};
+pub(super) use many::{How, resume};
 pub(super) use show::show;
 
 use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::Result;
 use clap::Subcommand;
+use many::Target;
 use std::process::ExitCode;
 use windlass_core::engine::{Change, Edits};
-use windlass_core::model::{Due, State};
+use windlass_core::model::{Due, Name, State};
 use windlass_core::{JobId, Timestamp};
+use windlass_services::BulkChange;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -47,22 +51,22 @@ enum Action {
         id: JobId,
     },
     /// Cancel jobs; the worker of a running job is asked to stop it
-    Cancel(Ids),
+    Cancel(Box<Target>),
     /// Replay dead, cancelled or expired jobs
     #[command(alias = "retry")]
     Replay {
         #[command(flatten)]
-        ids: Ids,
+        target: Box<Target>,
         /// Name of the kind, as a confirmation; required if the kind is registered as sensitive
         #[arg(long, value_name = "KIND")]
         confirm: Option<String>,
     },
     /// Make waiting jobs due now
-    Promote(Ids),
+    Promote(Box<Target>),
     /// Change the due time of waiting jobs
     Reschedule {
         #[command(flatten)]
-        ids: Ids,
+        target: Box<Target>,
         /// Delay from now until the jobs become due, e.g. 10m
         #[arg(long = "in", value_name = "TIME", value_parser = values::duration_ms)]
         delay: Option<u64>,
@@ -74,7 +78,7 @@ enum Action {
     /// Change the priority of jobs; lower runs first
     Reprioritise {
         #[command(flatten)]
-        ids: Ids,
+        target: Box<Target>,
         /// New priority
         #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
         priority: i32,
@@ -82,19 +86,19 @@ enum Action {
     /// Move waiting jobs to another queue
     Move {
         #[command(flatten)]
-        ids: Ids,
+        target: Box<Target>,
         /// Queue to move to
         #[arg(long, value_name = "QUEUE")]
         to: String,
     },
     /// End waiting jobs as dead
-    Kill(Ids),
+    Kill(Box<Target>),
     /// Pause waiting jobs
-    Pause(Ids),
+    Pause(Box<Target>),
     /// Resume paused jobs
-    Resume(Ids),
+    Resume(Box<Target>),
     /// Remove ended jobs now
-    Discard(Ids),
+    Discard(Box<Target>),
     /// Wake jobs that wait for a signal
     Signal(Ids),
 }
@@ -114,34 +118,55 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
         let Self { common, action } = self;
         let listed = Action::List { state: None, list: ListArgs::default() };
-        let (ids, change) = match action.unwrap_or(listed) {
+        let (target, change, many) = match action.unwrap_or(listed) {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),
             Action::Why { id } => return block_on(why::why(&common, id)),
-            Action::Cancel(ids) => (ids, Change::Cancel),
-            Action::Replay { ids, confirm } => {
+            Action::Signal(ids) => return change_ids(&common, ids.ids, &Change::Signal),
+            Action::Cancel(target) => (target, Change::Cancel, BulkChange::Cancel),
+            Action::Replay { target, confirm } => {
+                let confirm: Option<Name> = confirm.map(Into::into);
                 let mut edits = Edits::default();
-                edits.confirm = confirm.map(Into::into);
-                (ids, Change::Replay(Box::new(edits)))
+                edits.confirm.clone_from(&confirm);
+                let many = BulkChange::Replay { start_over: false, confirm };
+                (target, Change::Replay(Box::new(edits)), many)
             }
-            Action::Promote(ids) => (ids, Change::Promote),
-            Action::Reschedule { ids, delay, at } => {
+            Action::Promote(target) => (target, Change::Promote, BulkChange::Promote),
+            Action::Reschedule { target, delay, at } => {
                 let due = delay.map(Due::After).or(at.map(Due::At)).unwrap_or_default();
-                (ids, Change::Reschedule(due))
+                return match target.filter()? {
+                    Some(filter) => block_on(target.change(&common, filter, |now| {
+                        let run_at = at.unwrap_or_else(|| now.plus(delay.unwrap_or(0)));
+                        BulkChange::Reschedule { run_at }
+                    })),
+                    None => change_ids(&common, target.ids, &Change::Reschedule(due)),
+                };
             }
-            Action::Reprioritise { ids, priority } => (ids, Change::Reprioritise(priority)),
-            Action::Move { ids, to } => (ids, Change::Move(to.into())),
-            Action::Kill(ids) => (ids, Change::Kill),
-            Action::Pause(ids) => (ids, Change::Pause),
-            Action::Resume(ids) => (ids, Change::Resume),
-            Action::Discard(ids) => (ids, Change::Discard),
-            Action::Signal(ids) => (ids, Change::Signal),
+            Action::Reprioritise { target, priority } => {
+                let many = BulkChange::Reprioritise { priority };
+                (target, Change::Reprioritise(priority), many)
+            }
+            Action::Move { target, to } => {
+                let queue: Name = to.into();
+                (target, Change::Move(queue.clone()), BulkChange::Move { queue })
+            }
+            Action::Kill(target) => (target, Change::Kill, BulkChange::Kill),
+            Action::Pause(target) => (target, Change::Pause, BulkChange::Pause),
+            Action::Resume(target) => (target, Change::Resume, BulkChange::Resume),
+            Action::Discard(target) => (target, Change::Discard, BulkChange::Discard),
         };
-        block_on(async {
-            let client = common.open().await?;
-            change_all(&client, &common, ids.ids, &change, None).await
-        })
+        match target.filter()? {
+            Some(filter) => block_on(target.change(&common, filter, |_| many)),
+            None => change_ids(&common, target.ids, &change),
+        }
     }
+}
+
+fn change_ids(common: &Common, ids: Vec<JobId>, change: &Change) -> Result<ExitCode> {
+    block_on(async {
+        let client = common.open().await?;
+        change_all(&client, common, ids, change, None).await
+    })
 }
 
 /// Parses a state.

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod bulk;
 mod check;
 mod completions;
 mod config;
@@ -60,6 +61,8 @@ enum Command {
     History(history::Args),
     /// Manage recurring jobs
     Schedules(schedules::Args),
+    /// List, resume and cancel changes of many jobs
+    Bulk(bulk::Args),
     /// List connected workers
     Workers(workers::Args),
     /// Compute how many workers a queue needs
@@ -114,6 +117,7 @@ impl Cli {
             Command::Limits(args) => args.run(),
             Command::History(args) => args.run(),
             Command::Schedules(args) => args.run(),
+            Command::Bulk(args) => args.run(),
             Command::Workers(args) => args.run(),
             Command::Scale(args) => args.run(),
             Command::Keys(args) => args.run(),
@@ -158,6 +162,7 @@ impl Cli {
             Command::Limits(args) => args.common(),
             Command::History(args) => args.common(),
             Command::Schedules(args) => args.common(),
+            Command::Bulk(args) => args.common(),
             Command::Workers(args) => args.common(),
             Command::Scale(args) => args.common(),
             Command::Keys(args) => args.common(),

@@ -1,5 +1,6 @@
 //! `windlass queues`: lists depth, age and settings per queue; pauses, resumes and configures queues.
 
+use super::jobs::How;
 use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Limit};
@@ -10,10 +11,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Configure, LaneSums, StatsRequest};
+use windlass_core::engine::{Configure, Filter, LaneSums, StatsRequest};
 use windlass_core::model::{Name, Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
 use windlass_core::time::rough_span;
+use windlass_services::BulkChange;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -33,6 +35,16 @@ enum Action {
     Resume(Names),
     /// Change the settings of a queue
     Set(Box<Set>),
+    /// Delete all jobs of a queue, in any state. Running jobs are asked to stop, and stay until then
+    Obliterate {
+        /// Name of the queue
+        queue: String,
+        /// Name of the queue again, as a confirmation
+        #[arg(long, value_name = "QUEUE", required_unless_present = "dry_run")]
+        confirm: Option<String>,
+        #[command(flatten)]
+        how: How,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -148,6 +160,14 @@ impl Args {
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
             Some(Action::Set(args)) => return block_on(set(&common, &args)),
+            Some(Action::Obliterate { queue, confirm, how }) => {
+                if confirm.as_ref().is_some_and(|confirm| *confirm != queue) {
+                    bail!("--confirm must be the name of the queue, {queue:?}");
+                }
+                let filter = Filter::default().queue(queue);
+                let how = if confirm.is_some() { how.confirmed() } else { how };
+                return block_on(how.change(&common, filter, |_| BulkChange::Purge));
+            }
         };
         block_on(async {
             configure(&common, changes).await?;

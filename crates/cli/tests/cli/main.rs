@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
 mod audit;
+mod bulk;
 mod connection_limit;
 #[path = "../database/mod.rs"]
 mod database;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod bulk;
 mod dead;
 mod described;
 mod flows;
@@ -64,6 +65,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(dead::list))
         .routes(routes!(dead::replay))
         .routes(routes!(dead::discard))
+        .routes(routes!(bulk::start, bulk::list))
+        .routes(routes!(bulk::get))
+        .routes(routes!(bulk::cancel))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get, schedules::put, schedules::patch, schedules::remove))
         .routes(routes!(schedules::trigger))

@@ -15,6 +15,8 @@ const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
 const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/checkpoint";
 const WHY: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/why";
 const CHANGE: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/change";
+const BULK: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001";
+const BULK_CANCEL: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001/cancel";
 const JOB_PAGE: &str = "/jobs/0190a000-0000-7000-8000-000000000001";
 const JOB_BUTTON: &str = "/jobs/0190a000-0000-7000-8000-000000000001/cancel";
 const SCHEDULE: &str = r#"{"schedule": {"every_ms": 60000}, "job": {"kind": "mail"}}"#;
@@ -40,6 +42,10 @@ const ROWS: &[Row] = &[
     ("GET",    "/v1/dead",                    "/v1/dead",              "",                               [401, 403, 403, 200, 200]),
     ("POST",   "/v1/dead/replay",             "/v1/dead/replay",       r#"{"filter": {}}"#,              [401, 403, 403, 403, 200]),
     ("POST",   "/v1/dead/discard",            "/v1/dead/discard",      r#"{"filter": {}}"#,              [401, 403, 403, 403, 200]),
+    ("POST",   "/v1/bulk",                    "/v1/bulk",              r#"{"filter": {}, "change": "cancel", "dry_run": true}"#, [401, 403, 403, 403, 200]),
+    ("GET",    "/v1/bulk",                    "/v1/bulk",              "",                               [401, 403, 403, 200, 200]),
+    ("GET",    "/v1/bulk/{id}",               BULK,                    "",                               [401, 403, 403, 404, 404]),
+    ("POST",   "/v1/bulk/{id}/cancel",        BULK_CANCEL,             "{}",                             [401, 403, 403, 403, 404]),
     ("POST",   "/v1/sessions",                "/v1/sessions",          r#"{"worker": "w"}"#,             [401, 403, 201, 403, 201]),
     ("DELETE", "/v1/sessions/{session}",      "/v1/sessions/x",        "",                               [401, 403, 409, 403, 409]),
     ("POST",   "/v1/heartbeat",               "/v1/heartbeat",         r#"{"session": "x", "held": [], "upto": 0}"#, [401, 403, 409, 403, 409]),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bounds;
+mod bulk;
 mod connection_limit;
 mod dead;
 mod described;

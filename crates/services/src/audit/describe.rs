@@ -3,6 +3,7 @@
 
 use super::action::Action;
 use crate::breaker;
+use crate::bulk;
 use crate::keys::{self, Principal};
 use crate::kinds;
 use crate::schedule::{self as schedules};
@@ -148,6 +149,7 @@ enum Sort {
     Key,
     Kind,
     Schedule,
+    Bulk,
     Other,
 }
 
@@ -156,12 +158,13 @@ pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
     let puts =
         |name: &str| batch.iter().any(|op| matches!(op, RecordOp::Put { key, .. } if key == name));
     // A write by a person also writes the change marker; the scheduler that saves progress does not.
-    let by_people = puts(schedules::CHANGES_KEY);
+    let by_people = puts(schedules::CHANGES_KEY) || puts(bulk::CHANGES_KEY);
     let sort = |key: &str| match key {
-        schedules::CHANGES_KEY | keys::CHANGES_KEY | kinds::CHANGES_KEY => None,
+        schedules::CHANGES_KEY | keys::CHANGES_KEY | kinds::CHANGES_KEY | bulk::CHANGES_KEY => None,
         _ if SERVICES.iter().any(|prefix| key.starts_with(prefix)) => None,
         _ if key.starts_with(keys::PREFIX) => Some(Sort::Key),
         _ if key.starts_with(kinds::PREFIX) => Some(Sort::Kind),
+        _ if key.starts_with(bulk::PREFIX) => by_people.then_some(Sort::Bulk),
         _ if key.starts_with(schedules::PREFIX) => by_people.then_some(Sort::Schedule),
         _ => Some(Sort::Other),
     };
@@ -192,6 +195,7 @@ pub(super) fn writes(
             Sort::Key => (keys::PREFIX, keys::shown),
             Sort::Kind => (kinds::PREFIX, kinds::shown),
             Sort::Schedule => (schedules::PREFIX, schedules::shown),
+            Sort::Bulk => (bulk::PREFIX, bulk::shown),
             // Records of applications: their content is not logged.
             Sort::Other => ("", |bytes| json!({ "bytes": bytes.len() })),
         };
@@ -214,6 +218,9 @@ const fn name(write: &Write, existed: bool) -> &'static str {
         (Sort::Schedule, true, false) => "schedule.create",
         (Sort::Schedule, true, true) => "schedule.change",
         (Sort::Schedule, false, _) => "schedule.remove",
+        (Sort::Bulk, true, false) => "bulk.start",
+        (Sort::Bulk, true, true) => "bulk.cancel",
+        (Sort::Bulk, false, _) => "bulk.remove",
         (Sort::Other, true, _) => "record.put",
         (Sort::Other, false, _) => "record.delete",
     }

@@ -1,5 +1,6 @@
 //! The promises of the services, by their effects on real engines.
 
+mod bulk;
 mod clock;
 mod dead_bytes;
 mod durable;

@@ -35,6 +35,7 @@ pub(crate) fn nothing() -> ServiceOptions {
     options.trim.enabled = false;
     options.schedule.enabled = false;
     options.breaker.enabled = false;
+    options.bulk.enabled = false;
     options.sample.enabled = false;
     options
 }

@@ -104,6 +104,7 @@ pub(super) const SECTION: Section = Section {
             trim: INTERVAL_MS, "trim dead letters to the size limit of their queue";
             breaker: PROMPT_INTERVAL_MS, "open the circuit breakers of failing kinds";
             schedule: PROMPT_INTERVAL_MS, "fire schedules";
+            bulk: PROMPT_INTERVAL_MS, "continue changes of many jobs";
             sample: SAMPLE_INTERVAL_MS, "sample queue metrics";
         }
     },
