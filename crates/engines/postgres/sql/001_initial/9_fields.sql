@@ -41,7 +41,7 @@ BEGIN
     IF (SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
             WHERE c.relnamespace = {'s'}::regnamespace AND i.indisvalid
                 AND c.relname IN (name || '_job', name || '_part'))
-        < CASE WHEN part = {part_payload} THEN 2 ELSE 1 END
+        < (CASE WHEN part = {part_payload} THEN 2 ELSE 1 END)
     THEN
         RETURN NEXT NULL;
         RETURN;

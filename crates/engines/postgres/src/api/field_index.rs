@@ -48,9 +48,9 @@ impl Build<'_> {
             self.schema.render("SELECT {s}.field_index($1, $2), format('%L::text[]', $2::text[])");
         let row = self.client.query_one(&sql, &[&(part as i16), &self.field.steps()]).await?;
         let (name, steps): (String, String) = (row.get(0), row.get(1));
-        let key = |columns: &str| {
-            self.schema.render(&format!("({{s}}.field_key({columns}, envelope, {steps}))"))
-        };
+        // Not rendered, because a step of the path may look like a placeholder.
+        let s = self.schema.quoted();
+        let key = |column: &str| format!("({s}.field_key({column}, envelope, {steps}))");
         let on_part = format!("{name}_part");
         let number = part as i16;
         self.concurrently(&on_part, "part", &key("bytes"), &format!("WHERE name = {number}"))
@@ -63,8 +63,10 @@ impl Build<'_> {
 
     /// Builds the index of the partitioned table.
     async fn on_jobs(&self, name: &str, key: &str) -> Try<()> {
-        let sql = format!("CREATE INDEX IF NOT EXISTS {name} ON ONLY {{s}}.job ({key})");
-        self.run_sql(&sql).await?;
+        let s = self.schema.quoted();
+        let sql = format!("CREATE INDEX IF NOT EXISTS {name} ON ONLY {s}.job ({key})");
+        self.client.batch_execute(&sql).await?;
+        let mut last = None;
         for _ in 0..ROUNDS_MAX {
             let missing = self.client.query(MISSING, &[&self.schema.name(), &name]).await?;
             if missing.is_empty() {
@@ -74,29 +76,29 @@ impl Build<'_> {
                 let partition: String = row.get(0);
                 let own = format!("{name}{}", partition.trim_start_matches("job"));
                 // The partition may be dropped meanwhile; the next round finds out.
-                if self.concurrently(&own, &partition, key, "").await.is_ok() {
-                    let attach = format!("ALTER INDEX {{s}}.{name} ATTACH PARTITION {{s}}.{own}");
-                    let _ = self.run_sql(&attach).await;
-                }
+                let attached = async {
+                    self.concurrently(&own, &partition, key, "").await?;
+                    let attach = format!("ALTER INDEX {s}.{name} ATTACH PARTITION {s}.{own}");
+                    Ok::<_, Trouble>(self.client.batch_execute(&attach).await?)
+                };
+                last = attached.await.err().or(last);
             }
         }
         let reason = "partitions change too quickly to index them all: try again".to_owned();
-        Err(Error::Unavailable { store: "the PostgreSQL store".to_owned(), reason }.into())
+        let store = "the PostgreSQL store".to_owned();
+        Err(last.unwrap_or_else(|| Error::Unavailable { store, reason }.into()))
     }
 
     /// Builds one index without blocking writers.
     async fn concurrently(&self, name: &str, table: &str, key: &str, condition: &str) -> Try<()> {
         let broken = self.client.query_one(IS_BROKEN, &[&self.schema.name(), &name]).await?;
+        let s = self.schema.quoted();
         if broken.get(0) {
-            self.run_sql(&format!("DROP INDEX CONCURRENTLY {{s}}.{name}")).await?;
+            self.client.batch_execute(&format!("DROP INDEX CONCURRENTLY {s}.{name}")).await?;
         }
         let sql = format!(
-            "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {{s}}.{table} ({key}) {condition}"
+            "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {s}.{table} ({key}) {condition}"
         );
-        self.run_sql(&sql).await
-    }
-
-    async fn run_sql(&self, sql: &str) -> Try<()> {
-        Ok(self.client.batch_execute(&self.schema.render(sql)).await?)
+        Ok(self.client.batch_execute(&sql).await?)
     }
 }
