@@ -15,6 +15,7 @@ mod postgres;
 mod postgres_versions;
 mod process;
 mod promtool;
+mod redis;
 mod schemathesis;
 mod services;
 mod steps;

@@ -1,6 +1,7 @@
 //! The servers that tests need: started before the first test, stopped after the last, even if tests fail.
 
 use crate::postgres::Postgres;
+use crate::redis::Redis;
 use crate::{axe, chromium, pgbouncer, promtool};
 use anyhow::Result;
 
@@ -8,6 +9,7 @@ use anyhow::Result;
 #[must_use = "dropping it stops the servers"]
 pub(crate) struct Services {
     postgres: Option<Postgres>,
+    redis: Option<Redis>,
     /// Variables with the programs of ignored tests.
     programs: Vec<(&'static str, String)>,
 }
@@ -19,11 +21,13 @@ impl Services {
         chromium::ensure()?;
         pgbouncer::ensure()?;
         let programs = if long { vec![axe::ensure()?, promtool::ensure()?] } else { Vec::new() };
-        Ok(Self { postgres: Postgres::start()?, programs })
+        Ok(Self { postgres: Postgres::start()?, redis: Redis::start()?, programs })
     }
 
     /// Environment variables for the tests.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.postgres.iter().flat_map(Postgres::variables).chain(self.programs.clone()).collect()
+        let postgres = self.postgres.iter().flat_map(Postgres::variables);
+        let redis = self.redis.iter().map(Redis::variable);
+        postgres.chain(redis).chain(self.programs.clone()).collect()
     }
 }

@@ -20,6 +20,13 @@ use windlass_executor::Entry;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged(String);
 
+impl Damaged {
+    /// A value that cannot be read for this reason.
+    pub fn new(reason: &dyn fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

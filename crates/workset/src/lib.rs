@@ -9,7 +9,7 @@
 //!    siblings), or retries the verb if another writer was first.
 //!
 //! The crate knows nothing of SQL, files, connections or async runtimes. [`codec`] contains the text formats of
-//! rows that several stores share.
+//! rows that several stores share, [`pack`] the encoding of packed ones.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -19,6 +19,7 @@ mod due;
 mod edges;
 mod groups;
 mod loaded;
+pub mod pack;
 mod place;
 mod rows;
 mod run;

@@ -1,0 +1,5 @@
+//! The formats of stored values.
+
+pub(crate) mod places;
+pub(crate) mod record;
+pub(crate) mod small;

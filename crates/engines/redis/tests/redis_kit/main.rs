@@ -1,0 +1,7 @@
+//! The kit on Redis: conformance, random stories, and histories of concurrent clients.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod conformance;
+mod history;
+mod model;
