@@ -7,7 +7,7 @@ use crate::engine::RedisEngine;
 use crate::rows::places::indexes;
 use crate::rows::small;
 use crate::slow::transaction::{Loaded, Transaction};
-use windlass_core::engine::{IdTimes, List, ListOrder, ListPlace, Page, Stamped};
+use windlass_core::engine::{Filter, List, ListOrder, ListPlace, ListSpan, Page, Stamped};
 use windlass_core::limits::LIST_EXAMINED_MAX;
 use windlass_core::model::{Job, PartSet, State};
 use windlass_core::{JobId, Result};
@@ -17,23 +17,25 @@ use windlass_executor::{Filling, LaneKey};
 const INDEXES_MAX: usize = 500;
 /// Entries that are read of each index at least.
 const ENTRIES_MIN: usize = 16;
+/// Jobs that are read at a time with parts, which may be large.
+const WITH_PARTS: usize = 16;
 /// Entries that are read in all indexes together, after the first ones did not fill the page.
 const CHUNK: usize = 1_000;
 
-/// Whether jobs with the time of this id may match.
-fn times_include(times: &IdTimes, id: JobId) -> bool {
-    let time = id.time();
-    times.from.is_none_or(|from| time >= from) && times.until.is_none_or(|until| time <= until)
+/// Whether a job with this id may match.
+fn may_fit(filter: &Filter, id: JobId) -> bool {
+    let (first, last) = filter.ids();
+    first <= id && id <= last
 }
 
 impl RedisEngine {
     pub(crate) async fn list_jobs(&self, request: List) -> Result<Stamped<Page<Job>>> {
         request.check()?;
-        let after = request.place()?;
+        let span = request.span()?;
         let (transaction, mut loaded) = self.inner.shared.look().await?;
         let read = async {
             let (transaction, loaded) = (&transaction, &mut loaded);
-            let mut page = fill(transaction, &request, after, loaded).await?;
+            let mut page = fill(transaction, &request, span, loaded).await?;
             show_running(transaction, page.rows.iter_mut(), loaded).await?;
             Ok::<_, Trouble>(page)
         };
@@ -45,7 +47,7 @@ impl RedisEngine {
 async fn fill(
     transaction: &Transaction<'_>,
     request: &List,
-    after: Option<ListPlace>,
+    span: ListSpan,
     loaded: &mut Loaded,
 ) -> Try<Page<Job>> {
     let filter = &request.filter;
@@ -54,7 +56,7 @@ async fn fill(
             && filter.kind.as_ref().is_none_or(|kind| *kind == lane.1)
     };
     let lanes: Vec<&LaneKey> = transaction.settings.lanes.iter().filter(wanted).collect();
-    let mut page = Filling::new(request, after);
+    let mut page = Filling::new(request, span);
     if filter.state == Some(State::Available)
         && let Some(ids) = ready_ids(transaction, &lanes, loaded).await?
     {
@@ -69,8 +71,12 @@ async fn fill(
     };
     let mut chunk = page.wanted() + 1;
     let is_end = loop {
-        let (places, is_end) =
+        let (mut places, mut is_end) =
             next(transaction, request, page.last(), &sources, chunk, loaded).await?;
+        if let Some(past) = places.iter().position(|place| span.is_past(place)) {
+            places.truncate(past);
+            is_end = true;
+        }
         if !offer(transaction, &mut page, request, &places, loaded).await? {
             break false;
         }
@@ -89,22 +95,20 @@ async fn fill(
 async fn next(
     transaction: &Transaction<'_>,
     request: &List,
-    after: Option<ListPlace>,
+    after: ListPlace,
     sources: &[Vec<u8>],
     chunk: usize,
     loaded: &mut Loaded,
 ) -> Try<(Vec<ListPlace>, bool)> {
     let order = request.order;
     let most = (chunk / sources.len().max(1)).max(ENTRIES_MIN).min(chunk);
-    let (score, member) = after.map_or_else(Default::default, |place| {
-        (place.at.as_millis().to_string().into_bytes(), place.id.as_bytes().to_vec())
-    });
+    let (score, member) = (after.at.as_millis().to_string(), after.id);
     let most_text = most.to_string();
     let direction: &[u8] = match order {
         ListOrder::Newest => b"REV",
         ListOrder::Oldest => b"",
     };
-    let args: [&[u8]; 4] = [&score, &member, most_text.as_bytes(), direction];
+    let args: [&[u8]; 4] = [score.as_bytes(), member.as_bytes(), most_text.as_bytes(), direction];
     let (mut places, mut horizon): (Vec<ListPlace>, Option<ListPlace>) = (Vec::new(), None);
     for sources in sources.chunks(INDEXES_MAX) {
         let mut reads = Reads::default();
@@ -167,9 +171,9 @@ async fn fill_from(
     ids: Vec<JobId>,
     loaded: &mut Loaded,
 ) -> Try<bool> {
-    let (order, after) = (request.order, page.last());
+    let (order, span) = (request.order, page.span());
     let mut places: Vec<ListPlace> = ids.into_iter().map(ListPlace::enqueued).collect();
-    places.retain(|place| order.is_after(place, after.as_ref()));
+    places.retain(|place| span.includes(place));
     places.sort_unstable_by(|one, other| order.compare(one, other));
     let mut rest = places.as_slice();
     while !rest.is_empty() {
@@ -190,12 +194,9 @@ async fn offer(
     places: &[ListPlace],
     loaded: &mut Loaded,
 ) -> Try<bool> {
-    let times = request.filter.id_times();
-    let wanted: Vec<JobId> = places
-        .iter()
-        .filter(|place| times_include(&times, place.id))
-        .map(|place| place.id)
-        .collect();
+    let (filter, parts) = (&request.filter, page.parts());
+    let wanted: Vec<JobId> =
+        places.iter().filter(|place| may_fit(filter, place.id)).map(|place| place.id).collect();
     // Read in steps: a page rarely needs all of them.
     let mut found = std::collections::HashMap::new();
     let mut unread = wanted.as_slice();
@@ -203,13 +204,17 @@ async fn offer(
         if page.is_over() {
             return Ok(false);
         }
-        if !times_include(&times, place.id) {
+        if !may_fit(filter, place.id) {
             page.pass(*place);
             continue;
         }
         if !found.contains_key(&place.id) {
-            let (now, later) = unread.split_at(unread.len().min(page.wanted().max(ENTRIES_MIN)));
-            let jobs = read_jobs(transaction, now, PartSet::NONE, loaded).await?;
+            let step = match parts == PartSet::NONE {
+                true => page.wanted().max(ENTRIES_MIN),
+                false => WITH_PARTS,
+            };
+            let (now, later) = unread.split_at(unread.len().min(step));
+            let jobs = read_jobs(transaction, now, parts, loaded).await?;
             found.extend(now.iter().copied().zip(jobs));
             unread = later;
         }

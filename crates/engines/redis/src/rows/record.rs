@@ -162,10 +162,10 @@ fn some(text: &str) -> Option<&str> {
 }
 
 fn define(header: &mut Header, spec: Spec) {
-    let Spec { tenant, key, group, cost, unique, parent, tags, trace, policy } = spec;
+    let Spec { tenant, key, group, cost, unique, parent, flow, tags, trace, policy } = spec;
     (header.tenant, header.key, header.group, header.unique) = (tenant, key, group, unique);
     (header.parent, header.tags, header.trace, header.policy) = (parent, tags, trace, policy);
-    header.cost = cost.unwrap_or(1);
+    (header.flow, header.cost) = (flow, cost.unwrap_or(1));
 }
 
 /// Encodes a part.
