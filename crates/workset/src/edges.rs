@@ -102,7 +102,7 @@ impl<X> WorkingSet<'_, X> {
     pub fn expect_replays(&self, batch: &[ChangeItem]) {
         for item in batch.iter().filter(|item| matches!(item.change, Change::Replay(_))) {
             let found = self.base.found(item.id);
-            if !found.is_some_and(|found| found.entry.job.dependencies.total > 0) {
+            if found.is_none_or(|found| found.entry.job.dependencies.total == 0) {
                 continue;
             }
             let Some(count) = self.base.edges.whole.get(&item.id) else {

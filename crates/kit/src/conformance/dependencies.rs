@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, assert_code};
 use windlass_core::JobId;
-use windlass_core::engine::{Change, Edits, Outcome, Work};
+use windlass_core::engine::{Change, Outcome, Work};
 use windlass_core::limits::{INPUT_BYTES_MAX, RESULT_BYTES_MAX};
 use windlass_core::model::{Dependency, Due, Finish, Input, Job, NewJob, OnFailure, Part, State};
 use windlass_core::policy::{OnConflict, Unique};
@@ -320,13 +320,13 @@ pub(super) async fn a_dependent_that_ended_by_itself_learns_the_rest(rig: Rig) {
     let job = rig.get(dependent).await;
     assert_eq!((job.state, job.finish), (State::Cancelled, Some(Finish::Cancelled)));
     assert_eq!(job.inputs[0].outcome, Some(State::Completed));
-    rig.change(dependent, Change::Replay(Box::default())).await;
+    rig.change(dependent, replay()).await;
     assert_eq!(rig.drain(9).await, [dependent]);
     rig.assert_sound().await;
 }
 
 fn replay() -> Change {
-    Change::Replay(Box::new(Edits::default()))
+    Change::replay()
 }
 
 pub(super) async fn a_replayed_dependent_waits_for_replayed_jobs_again(rig: Rig) {

@@ -9,15 +9,16 @@ async fn settle_next(server: &ServerHandle, outcome: Value) -> Value {
     let claimed = post(server, "/v1/claim", claim).await;
     let job = claimed.body["jobs"][0].clone();
     let mut report = json!({"id": job["id"], "lease": job["lease"]});
-    report.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
+    let fields = outcome.as_object().expect("an object").clone();
+    report.as_object_mut().expect("an object").extend(fields);
     let settled = post(server, "/v1/settle", json!({"items": [report]})).await;
     assert_eq!(settled.body["items"][0]["ok"], true, "{settled:?}");
     job["kind"].clone()
 }
 
 fn kinds(flow: &Answer) -> Vec<&str> {
-    let jobs = flow.body["jobs"].as_array().unwrap();
-    jobs.iter().map(|job| job["kind"].as_str().unwrap()).collect()
+    let jobs = flow.body["jobs"].as_array().expect("a list");
+    jobs.iter().map(|job| job["kind"].as_str().expect("a kind")).collect()
 }
 
 fn graph() -> Value {
