@@ -123,7 +123,7 @@ impl BulkChange {
         let is_earlier = job.changed_at <= begun;
         match self {
             Self::Cancel => !job.state.is_terminal() && !job.cancel_requested,
-            Self::Purge => !job.cancel_requested,
+            Self::Purge => job.state.is_terminal() || !job.cancel_requested,
             Self::Promote => job.state == State::Scheduled && is_earlier,
             Self::Reschedule { run_at } => {
                 self.is_possible(job.state) && is_earlier && job.header.run_at != *run_at

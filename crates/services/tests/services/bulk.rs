@@ -107,8 +107,13 @@ async fn a_purge_deletes_waiting_and_ended_jobs_and_stops_running_ones() {
     assert_eq!((done.total, done.changed, done.refused), (20, 20, 0));
     let left = jobs(&*engine).await;
     assert_eq!(left.len(), 4, "three of another queue, and the running one");
-    let running = left.iter().find(|job| job.header.id == running.header.id).unwrap();
-    assert!(running.cancel_requested);
+    let (id, lease) = (running.header.id, running.lease);
+    assert!(left.iter().find(|job| job.header.id == id).unwrap().cancel_requested);
+    let stopped = Settle::new([SettleItem::new(id, lease, Outcome::Cancel)]);
+    engine.settle(stopped).await.unwrap().value.items.remove(0).unwrap();
+    let gone = NewBulk::new(Filter::default().queue("gone"), BulkChange::Purge);
+    let bulk = bulks.start(gone).await.unwrap();
+    assert_eq!(bulks.run(&bulk.id, |_| {}).await.unwrap().changed, 1, "after it has stopped");
 }
 
 #[tokio::test(start_paused = true)]

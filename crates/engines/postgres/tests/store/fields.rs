@@ -66,7 +66,9 @@ async fn a_search_for_an_indexed_field_reads_only_its_jobs() {
     server.batch_execute(&format!("ANALYZE {}.job", schema.name)).await.unwrap();
     let plan = server.query(&format!("EXPLAIN {sql}"), &[]).await.unwrap();
     let plan: String = plan.iter().map(|row| row.get::<_, String>(0) + "\n").collect();
-    assert!(plan.contains("field_") && !plan.contains("Seq Scan on job"), "{plan}");
+    // A partition that is always empty is scanned at no cost.
+    let scans = |line: &str| line.contains("Seq Scan") && !line.contains("job_none");
+    assert!(plan.contains("_job_default") && !plan.lines().any(scans), "{plan}");
 }
 
 #[tokio::test]
