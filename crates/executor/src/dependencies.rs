@@ -79,8 +79,10 @@ pub(crate) struct Attached {
 }
 
 impl<R: Rows> Executor<R> {
-    /// Begins a call, which may resolve this many edges.
-    pub(crate) const fn begin_resolving(&mut self, most: u32) {
+    /// Begins a call, which may resolve this many edges. Forgets what a call left that the store has rolled back.
+    pub(crate) fn begin_resolving(&mut self, most: u32) {
+        self.resolving.ended.clear();
+        self.resolving.reopened.clear();
         self.resolving.left = most;
     }
 

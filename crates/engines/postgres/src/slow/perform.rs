@@ -144,7 +144,8 @@ impl Shared {
         first?;
         let Ran { value, saves, readied } =
             rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
-        let lowest = saves.lowest;
+        // A job that others depend on is locked by the enqueue of each dependent, and seldom changed by it.
+        let lowest = saves.lowest.into_iter().chain(loaded.lowest_skipped()).min();
         commit(conn, saves.batches).await?;
         Ok(Done {
             reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? },
