@@ -103,7 +103,7 @@ pub enum DeadOnes {
     /// By id.
     Ids(Vec<JobId>),
     /// One page, oldest first.
-    Page(engine::List),
+    Page(Box<engine::List>),
 }
 
 impl DeadBatch {
@@ -138,7 +138,7 @@ impl DeadBatch {
                 filter.check().map_err(|error| error.within("filter"))?;
                 let limit = self.limit.unwrap_or(PAGE_MAX);
                 let page = engine::List::new(filter).order(ListOrder::Oldest).limit(limit);
-                Ok(DeadOnes::Page(page.after(self.after)))
+                Ok(DeadOnes::Page(Box::new(page.after(self.after))))
             }
             (Some(_), Some(_)) => Err(Error::invalid("filter", "given", which)),
             (None, None) => Err(Error::invalid("ids", "missing", which)),

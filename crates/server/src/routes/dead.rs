@@ -71,7 +71,7 @@ async fn act(app: &App, who: &Who, ones: DeadOnes, change: Change) -> Reply {
     let (ids, next) = match ones {
         DeadOnes::Ids(ids) => (ids, None),
         DeadOnes::Page(list) => {
-            let page = app.call(app.engine.list(list)).await?.value;
+            let page = app.call(app.engine.list(*list)).await?.value;
             (page.rows.iter().map(|job| job.header.id).collect(), page.next)
         }
     };

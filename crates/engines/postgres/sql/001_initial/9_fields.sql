@@ -2,9 +2,10 @@
 -- and Rust decides, so they may return more jobs than match, but never fewer.
 
 -- The first characters of the value of a field, as text; null if there is none. A text that looks like JSON and that
--- this parser refuses has the key '\x01', with which it is always a candidate.
+-- this parser refuses has the key '\x01', with which it is always a candidate. Handlers of exceptions are not allowed in
+-- parallel operations, such as the construction of an index on a large table.
 CREATE FUNCTION {s}.field_key(bytes bytea, envelope text, steps text[]) RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF bytes IS NULL OR octet_length(bytes) = 0 OR envelope IS NOT NULL THEN
         RETURN NULL;

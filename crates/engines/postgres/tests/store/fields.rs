@@ -18,8 +18,11 @@ async fn enqueue(engine: &PostgresEngine, jobs: Vec<NewJob>) -> Vec<JobId> {
     ids
 }
 
+/// Large enough that PostgreSQL would build an index on 20,000 of them in parallel.
 fn customer(n: usize) -> NewJob {
-    NewJob::new("send").json(format!(r#"{{"customer": {n}, "at": [1, {n}]}}"#))
+    let filler = "x".repeat(800);
+    NewJob::new("send")
+        .json(format!(r#"{{"customer": {n}, "at": [1, {n}], "filler": "{filler}"}}"#))
 }
 
 fn filter(field: &str, value: &str) -> Filter {
