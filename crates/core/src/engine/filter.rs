@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn a_filter_beyond_a_limit_is_refused_by_field() {
         let field: Field = "payload.a".parse().unwrap();
-        let mut many = Filter::default();
-        many.fields = vec![(field.clone(), "1".to_owned()); limits::FILTER_FIELDS_MAX + 1];
+        let fields = vec![(field.clone(), "1".to_owned()); limits::FILTER_FIELDS_MAX + 1];
+        let many = Filter { fields, ..Filter::default() };
         let long = "x".repeat(limits::FIELD_VALUE_BYTES_MAX + 1);
         let cases = [
             (many, "fields"),

@@ -17,7 +17,7 @@ fn customer(n: usize) -> NewJob {
 }
 
 fn of_customer(n: usize) -> Filter {
-    Filter::default().field("payload.customer".parse().unwrap(), n.to_string())
+    Filter::default().field("payload.customer".parse().expect("a path"), n.to_string())
 }
 
 async fn many(engine: &MemoryEngine, count: usize, job: impl Fn(usize) -> NewJob) {
@@ -35,8 +35,9 @@ async fn counted(engine: &dyn Engine, state: State) -> u64 {
 /// Kills all waiting jobs.
 async fn kill_all(engine: &Arc<MemoryEngine>) {
     let bulks = Bulks::new(engine.clone());
-    let bulk = bulks.start(NewBulk::new(Filter::default(), BulkChange::Kill)).await.unwrap();
-    bulks.run(&bulk.id, |_| {}).await.unwrap();
+    let bulk =
+        bulks.start(NewBulk::new(Filter::default(), BulkChange::Kill)).await.expect("starts");
+    bulks.run(&bulk.id, |_| {}).await.expect("ends");
 }
 
 #[tokio::test(start_paused = true)]
