@@ -27,7 +27,7 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List dead letters, newest first (the default)
-    List(ListArgs),
+    List(Box<ListArgs>),
     /// Show all details of a dead letter
     Show {
         /// Id of the job
@@ -81,7 +81,7 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         let Self { common, action } = self;
-        match action.unwrap_or_else(|| Action::List(ListArgs::default())) {
+        match action.unwrap_or_else(|| Action::List(Box::default())) {
             Action::List(args) => block_on(list(&common, Some(State::Dead), &args)),
             Action::Show { id } => block_on(show(&common, id)),
             Action::Replay { which, payload, start_over, confirm } => {

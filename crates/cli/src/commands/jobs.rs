@@ -38,7 +38,7 @@ enum Action {
         #[arg(long, value_parser = state, value_name = "STATE")]
         state: Option<State>,
         #[command(flatten)]
-        list: ListArgs,
+        list: Box<ListArgs>,
     },
     /// Show all details of a job
     Show {
@@ -117,7 +117,7 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         let Self { common, action } = self;
-        let listed = Action::List { state: None, list: ListArgs::default() };
+        let listed = Action::List { state: None, list: Box::default() };
         let (target, change, many) = match action.unwrap_or(listed) {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),

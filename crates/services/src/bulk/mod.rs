@@ -3,7 +3,7 @@
 //! A bulk operation is a record, so that any process can continue it after a crash (`task`). The process that runs it
 //! holds it for a time by compare-and-set (`hold`); a process that lost it cannot save progress any more. Every step lists
 //! one page and changes its jobs (`step`), and may be repeated: a job that the operation has changed is not selected
-//! again. The service continues operations that nobody runs (`service`).
+//! again. The service continues operations that no process runs (`service`).
 
 mod change;
 mod service;

@@ -146,7 +146,7 @@ async fn a_process_that_dies_half_way_is_continued_and_no_job_is_replayed_twice(
     assert!(dying.await.unwrap_err().is_panic());
     let changed = counted(&*engine, State::Available).await;
     assert_eq!(changed, half);
-    // The replayed jobs die again, before anybody continues.
+    // The replayed jobs die again, before another process continues.
     tokio::time::advance(Duration::from_millis(10)).await;
     let again = engine.list(List::new(Filter::state(State::Available)).limit(1_000)).await.unwrap();
     let kill = |id| ChangeItem::new(id, Change::Kill);

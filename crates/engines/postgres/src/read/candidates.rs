@@ -123,8 +123,8 @@ macro_rules! walk {
 /// The jobs that an index of a field selects; one null without an index.
 const BY_FIELD: &str = "SELECT {s}.jobs_by_field($1::smallint, $2::text[], $3::text, $4::bigint)";
 
-/// The jobs that an index selects for one of the fields of a filter; `None` without an index, or if it selects so many
-/// that a scan fills the page as quickly.
+/// The jobs that an index selects for one of the fields of a filter; `None` without an index, or if it selects more than
+/// a page may examine: then a scan fills the page as quickly.
 pub(super) async fn by_field(conn: &Lent, filter: &Filter) -> Try<Option<Vec<JobId>>> {
     // PostgreSQL does not distinguish a JSON null from a missing field, and its texts contain no zero byte.
     let is_text = |value: &str| value != "null" && !value.contains('\0');
