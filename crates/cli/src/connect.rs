@@ -66,6 +66,14 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
                 server_stats: Some(server_stats),
             })
         }
+        Url::Redis(at) => {
+            let options = windlass_redis::Options::new(at.server()).name(at.name());
+            let engine = windlass_redis::RedisEngine::connect(options).await;
+            let engine = engine.with_context(|| format!("cannot open {url}"))?;
+            // With the coalesce layer, as in applications: concurrent single calls are merged into batches.
+            let engine = windlass_layers::Coalesce::new(Arc::new(engine));
+            Ok(Connection { engine: Arc::new(engine), syncs: None, server_stats: None })
+        }
         Url::Http(server) => {
             let mut options = windlass_remote::Options::new(server);
             options.idle_connections_max = CONNECTIONS_KEPT;

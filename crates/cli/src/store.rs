@@ -15,9 +15,9 @@ use windlass_services::{Audit, Audited};
 /// The options that all commands share.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` (shared by any number of
-    /// processes), `http://HOST:PORT` (a Windlass server) or `memory:` (not persistent) [default: that of the
-    /// configuration, or file:./windlass-data]
+    /// Store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` or `redis://HOST:PORT`
+    /// (shared by any number of processes), `http://HOST:PORT` (a Windlass server) or `memory:` (not persistent)
+    /// [default: that of the configuration, or file:./windlass-data]
     #[arg(
         long,
         global = true,

@@ -35,7 +35,7 @@ fn an_unknown_workload_names_the_known_ones() {
 
 #[test]
 fn an_unknown_scheme_names_the_known_ones() {
-    let error = refused(&["bench", "redis://localhost"]);
+    let error = refused(&["bench", "redis+cluster://localhost"]);
     for part in ["redis", "memory:", "file:DIR"] {
         assert!(error.contains(part), "{part} in {error}");
     }

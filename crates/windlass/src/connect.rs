@@ -31,6 +31,7 @@ impl OpenOptions {
 /// | `memory:` | in this process; nothing is persisted | `memory` |
 /// | `file:./jobs` | durable, in one directory; owned by one process at a time | `local` |
 /// | `postgres://user@host/database` | PostgreSQL, shared by any number of processes | `postgres` |
+/// | `redis://127.0.0.1:6379` | Redis or Valkey, shared by any number of processes | `redis` |
 /// | `http://127.0.0.1:7474` | the store behind a Windlass server | `remote` |
 ///
 /// Every `memory:` connection is a separate store; clone the [`Client`] to share one.
@@ -69,7 +70,13 @@ impl Url {
 
     /// Like [`open`](Self::open), with options.
     #[cfg_attr(
-        not(any(feature = "memory", feature = "local", feature = "postgres", feature = "remote")),
+        not(any(
+            feature = "memory",
+            feature = "local",
+            feature = "postgres",
+            feature = "redis",
+            feature = "remote"
+        )),
         expect(unused_variables, reason = "without engines, nothing is opened")
     )]
     pub async fn open_with(&self, options: OpenOptions) -> Result<Arc<dyn Engine>> {
@@ -86,6 +93,10 @@ impl Url {
             Self::Postgres(url) => self.open_postgres(url, options).await,
             #[cfg(not(feature = "postgres"))]
             Self::Postgres(_) => Err(self.left_out("postgres")),
+            #[cfg(feature = "redis")]
+            Self::Redis(url) => self.open_redis(url, options).await,
+            #[cfg(not(feature = "redis"))]
+            Self::Redis(_) => Err(self.left_out("redis")),
             #[cfg(feature = "remote")]
             Self::Http(url) => self.open_remote(url, options).await,
             #[cfg(not(feature = "remote"))]
@@ -94,7 +105,13 @@ impl Url {
     }
 
     /// Wraps the result of opening an engine.
-    #[cfg(any(feature = "memory", feature = "local", feature = "postgres", feature = "remote"))]
+    #[cfg(any(
+        feature = "memory",
+        feature = "local",
+        feature = "postgres",
+        feature = "redis",
+        feature = "remote"
+    ))]
     fn opened(
         &self,
         engine: windlass_core::Result<impl Engine + 'static>,
@@ -155,6 +172,20 @@ impl Url {
         self.opened(PostgresEngine::connect(postgres).await)
     }
 
+    #[cfg(feature = "redis")]
+    async fn open_redis(
+        &self,
+        url: &crate::RedisUrl,
+        options: OpenOptions,
+    ) -> Result<Arc<dyn Engine>> {
+        use windlass_redis::{Options, RedisEngine};
+        let mut redis = Options::new(url.server()).name(url.name());
+        if let Some(bytes_max) = options.payload_bytes_max {
+            redis = redis.payload_bytes_max(bytes_max);
+        }
+        self.opened(RedisEngine::connect(redis).await)
+    }
+
     #[cfg(feature = "remote")]
     async fn open_remote(&self, url: &str, options: OpenOptions) -> Result<Arc<dyn Engine>> {
         if let Some(bytes_max) = options.payload_bytes_max {
@@ -170,6 +201,7 @@ impl Url {
         feature = "memory",
         feature = "local",
         feature = "postgres",
+        feature = "redis",
         feature = "remote"
     )))]
     fn left_out(&self, feature: &str) -> Error {

@@ -123,6 +123,7 @@ mod json;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod postgres_url;
+mod redis_url;
 #[cfg(feature = "memory")]
 pub mod testing;
 mod unique_key;
@@ -135,6 +136,7 @@ pub use client::{
 pub use connect::{OpenOptions, connect, connect_with};
 pub use error::{Error, Result};
 pub use postgres_url::PostgresUrl;
+pub use redis_url::RedisUrl;
 pub use url::Url;
 
 #[doc = include_str!("job.md")]

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::postgres_url::PostgresUrl;
+use crate::redis_url::RedisUrl;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -9,9 +10,10 @@ use std::str::FromStr;
 
 /// The supported schemes, for error messages.
 const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory), \
-    postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT or https://HOST:PORT (a server)";
+    postgres://USER@HOST/DATABASE (shared by any number of processes), redis://HOST:PORT (likewise), \
+    http://HOST:PORT or https://HOST:PORT (a server)";
 /// Schemes reserved for future engines.
-const NOT_YET: &[&str] = &["redis", "rediss", "redis+cluster", "rediss+cluster"];
+const NOT_YET: &[&str] = &["redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
 /// Replaces anything that may be a secret.
 const HIDDEN: &str = "***";
 
@@ -32,6 +34,8 @@ pub enum Url {
     File(PathBuf),
     /// `postgres://USER@HOST/DATABASE`, PostgreSQL.
     Postgres(PostgresUrl),
+    /// `redis://HOST:PORT`, Redis or Valkey; `rediss://` with TLS.
+    Redis(RedisUrl),
     /// `http://HOST:PORT`, a Windlass server. If the server requires a key, it is part of the URL
     /// (`http://wl_…@HOST:PORT`) or in the environment variable `WINDLASS_KEY`.
     Http(String),
@@ -57,6 +61,7 @@ fn parse(text: &str) -> Result<Url, String> {
         "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
         "file" => Ok(Url::File(rest.into())),
         "postgres" | "postgresql" => PostgresUrl::parse(rest).map(Url::Postgres),
+        "redis" | "rediss" => RedisUrl::parse(scheme, rest).map(Url::Redis),
         "http" | "https" if rest.is_empty() => {
             Err("name a server, as in http://127.0.0.1:7474".to_owned())
         }
@@ -105,6 +110,7 @@ impl fmt::Display for Url {
             Self::Memory => f.write_str("memory:"),
             Self::File(dir) => write!(f, "file:{}", dir.display()),
             Self::Postgres(url) => f.write_str(&shown(&url.whole())),
+            Self::Redis(url) => f.write_str(&shown(&url.whole())),
             Self::Http(url) => f.write_str(&shown(url)),
         }
     }
@@ -130,6 +136,7 @@ impl From<Url> for String {
     fn from(url: Url) -> Self {
         match url {
             Url::Postgres(url) => url.whole(),
+            Url::Redis(url) => url.whole(),
             Url::Http(url) => url,
             url => url.to_string(),
         }
@@ -154,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_unknown_scheme_names_the_known_ones() {
-        for text in ["sqs://host", "jobs", "redis://host"] {
+        for text in ["sqs://host", "jobs", "redis+cluster://host"] {
             let error = refusal(text);
             assert!(error.contains("memory:") && error.contains("file:DIR"), "{error}");
         }
@@ -164,7 +171,7 @@ mod tests {
 
     #[test]
     fn planned_engines_are_refused_by_their_url() {
-        for text in ["redis://db:6379", "rediss://db:6379"] {
+        for text in ["redis+cluster://db:6379", "redis+sentinel://db:6379"] {
             let error = refusal(text);
             assert!(error.contains(text) && error.contains("not available in this version"));
         }
@@ -174,8 +181,8 @@ mod tests {
     fn no_secret_is_ever_shown() {
         let secret = "s3cr3t";
         for text in [
-            "redis://:s3cr3t@db",
-            "rediss://ada:pa/s3cr3t@x@db/0",
+            "redis+cluster://:s3cr3t@db",
+            "redis+cluster://ada:pa/s3cr3t@x@db/0",
             "redis://db/0?user=ada&password=s3cr3t",
             "host=db password=s3cr3t",
             "host=db password=s3cr3t:x",
@@ -189,6 +196,8 @@ mod tests {
         assert_eq!(url.to_string(), "http://***@jobs.example.org:7474");
         assert!(!format!("{url:?}").contains(secret));
         assert_eq!(String::from(url), text, "connecting needs it");
+        let url: Url = "redis://ada:s3cr3t@db:6379/0?name=jobs".parse().unwrap();
+        assert_eq!(url.to_string(), "redis://***@db:6379/0?***");
         for text in [
             "postgres://ada:s3cr3t@db:5432/jobs?sslmode=require",
             "postgres://ada:pa/s3cr3t@x@db:5432/jobs?password=s3cr3t",

@@ -2,13 +2,20 @@
 //!
 //! `cargo test -p windlass --no-default-features --test left_out`
 
-#![cfg(not(all(feature = "local", feature = "memory", feature = "postgres", feature = "remote")))]
+#![cfg(not(all(
+    feature = "local",
+    feature = "memory",
+    feature = "postgres",
+    feature = "redis",
+    feature = "remote"
+)))]
 
 /// The URL of an engine and the feature that brings it.
-const ENGINES: [(&str, &str, bool); 4] = [
+const ENGINES: [(&str, &str, bool); 5] = [
     ("memory:", "memory", cfg!(feature = "memory")),
     ("file:./jobs", "local", cfg!(feature = "local")),
     ("postgres://127.0.0.1/jobs", "postgres", cfg!(feature = "postgres")),
+    ("redis://127.0.0.1:6379", "redis", cfg!(feature = "redis")),
     ("http://127.0.0.1:7474", "remote", cfg!(feature = "remote")),
 ];
 

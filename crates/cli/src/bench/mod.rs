@@ -204,6 +204,10 @@ async fn measure_apart(
             let schema = format!("windlass_bench_{}", std::process::id());
             Target::Engine(Url::Postgres(at.with_schema(schema)))
         }
+        (Contender::Engine, Url::Redis(at)) => {
+            let name = format!("windlass_bench_{}", std::process::id());
+            Target::Engine(Url::Redis(at.with_name(name)))
+        }
         (Contender::Served, _) => Target::Engine(server.insert(Served::start(&path).await?).url()),
         (Contender::Engine, elsewhere) => Target::Engine(elsewhere.clone()),
     };
@@ -226,6 +230,9 @@ async fn measure_apart(
     // The schema is removed even after an error: the next run must start without it.
     if let Target::Engine(Url::Postgres(at)) = &spec.target {
         windlass_postgres::remove(at.server(), at.schema()).await?;
+    }
+    if let Target::Engine(Url::Redis(at)) = &spec.target {
+        windlass_redis::remove(at.server(), at.name()).await?;
     }
     if let Some(server) = server {
         server.stop().await?;

@@ -31,6 +31,7 @@ impl Contender {
             (Self::Engine, Url::Memory) => "memory",
             (Self::Engine, Url::File(_)) => "file",
             (Self::Engine, Url::Postgres(_)) => "postgres",
+            (Self::Engine, Url::Redis(_)) => "redis",
             (Self::Engine, Url::Http(_)) => "server",
             (Self::Engine, _) => "engine",
             (Self::Log, _) => "bare log",

@@ -31,8 +31,8 @@ pub(super) struct Args {
     /// Setting by its key in `windlass config example`, e.g. server.grace=30s; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Store: file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of
-    /// processes) or memory: (not persistent) [default: file:./windlass-data]
+    /// Store: file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE or redis://HOST:PORT
+    /// (shared by any number of processes) or memory: (not persistent) [default: file:./windlass-data]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Address to listen on [default: 127.0.0.1:7474]
@@ -377,6 +377,7 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: KeyRequirement
         Url::Memory => "in memory only, lost when the server stops",
         Url::File(_) => "durable; owned by one process at a time",
         Url::Postgres(_) => "durable; shared by any number of processes",
+        Url::Redis(_) => "as durable as its server; shared by any number of processes",
         _ => "remote",
     };
     let (asks, curl) = match asks {

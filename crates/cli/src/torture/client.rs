@@ -168,6 +168,11 @@ pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc
             let engine = windlass_postgres::PostgresEngine::connect(options).await?;
             Ok(Arc::new(Coalesce::new(Arc::new(engine))))
         }
+        Url::Redis(at) => {
+            let options = windlass_redis::Options::new(at.server()).name(at.name());
+            let engine = windlass_redis::RedisEngine::connect(options).await?;
+            Ok(Arc::new(Coalesce::new(Arc::new(engine))))
+        }
         Url::File(dir) => {
             let options = windlass_local::Options::new(dir);
             let opening =
@@ -178,7 +183,9 @@ pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc
             };
             Ok(Arc::new(Coalesce::new(Arc::new(opening.await.map_err(broken)??))))
         }
-        _ => Err(Error::invalid("url", url, "file:DIR, postgres://… or http://HOST:PORT")),
+        _ => {
+            Err(Error::invalid("url", url, "file:DIR, postgres://…, redis://… or http://HOST:PORT"))
+        }
     }
 }
 

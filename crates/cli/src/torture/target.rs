@@ -74,6 +74,10 @@ impl Target {
             let schema = format!("windlass_torture_{run}_{}", std::process::id());
             store = Url::Postgres(at.with_schema(schema));
         }
+        if let Url::Redis(at) = &store {
+            let name = format!("windlass_torture_{run}_{}", std::process::id());
+            store = Url::Redis(at.with_name(name));
+        }
         let owner = matches!(store, Url::File(_)) && !plan.serve;
         let (server, is_started) = (plan.serve, postgres.is_some());
         let participants = Participants {
@@ -225,6 +229,7 @@ impl Target {
         }
         match &self.store {
             Url::Postgres(at) => Ok(windlass_postgres::remove(at.server(), at.schema()).await?),
+            Url::Redis(at) => Ok(windlass_redis::remove(at.server(), at.name()).await?),
             _ => {
                 if self.participants.limits {
                     self.change(limits::clear(&self.queue)).await?;
@@ -246,6 +251,7 @@ impl Target {
         match &self.store {
             Url::File(_) => self.store.to_string(),
             Url::Postgres(at) => format!("schema {} in {}", at.schema(), self.store),
+            Url::Redis(at) => format!("store {} in {}", at.name(), self.store),
             _ => format!("queue {} of {}", self.queue, self.store),
         }
     }
@@ -273,6 +279,7 @@ fn parts(url: &Url) -> Option<(String, String, String)> {
     let port = match url {
         Url::Http(_) => 80,
         Url::Postgres(_) => 5432,
+        Url::Redis(_) => 6379,
         _ => return None,
     };
     let whole = String::from(url.clone());

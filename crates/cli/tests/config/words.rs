@@ -40,7 +40,7 @@ every = "15m"
 
 /// The error messages for them.
 const SAID: &str = r#"error: the configuration has 17 mistakes:
-  windlass.toml:2: store.url is "postgress://***@db/jobs": scheme "postgress" is not known; the known ones: memory: (in this process, nothing kept), file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT or https://HOST:PORT (a server)
+  windlass.toml:2: store.url is "postgress://***@db/jobs": scheme "postgress" is not known; the known ones: memory: (in this process, nothing kept), file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of processes), redis://HOST:PORT (likewise), http://HOST:PORT or https://HOST:PORT (a server)
   windlass.toml:5: server.lisen is not a setting; did you mean server.listen?
   windlass.toml:6: server.listen is "localhost": write an address and a port, as in 127.0.0.1:7474 or [::1]:7474
   windlass.toml:7: server.connections_max is "100": write a whole number without quotes; it must be between 1 and 1000000

@@ -77,6 +77,8 @@ fn key_of(op: &RecordOp) -> Option<&String> {
         RecordOp::Get { key } | RecordOp::Put { key, .. } | RecordOp::Delete { key, .. } => {
             Some(key)
         }
+        RecordOp::List { .. } | RecordOp::Append { .. } | RecordOp::Read { .. } => None,
+        // Refused when it is carried out.
         _ => None,
     }
 }
@@ -153,6 +155,7 @@ fn perform(
             Ok(RecordReply::Deleted(before.flatten().is_some()))
         }
         RecordOp::Get { key } => Ok(RecordReply::Record(documents.get(key).cloned().flatten())),
+        RecordOp::List { .. } | RecordOp::Append { .. } | RecordOp::Read { .. } => Err(newer()),
         _ => Err(newer()),
     }
 }
@@ -186,6 +189,9 @@ async fn single(
         }
         RecordOp::Read { log, after, limit } => {
             read(transaction, log, *after, *limit, loaded).await.map(RecordReply::Entries)
+        }
+        RecordOp::Get { .. } | RecordOp::Put { .. } | RecordOp::Delete { .. } => {
+            Err(newer().into())
         }
         _ => Err(newer().into()),
     };

@@ -8,13 +8,13 @@ use windlass_core::model::NewJob;
 use windlass_redis::{Options, RedisEngine};
 
 async fn command(line: &[&[u8]]) -> redis::Value {
-    let client = redis::Client::open(url()).unwrap();
-    let mut conn = client.get_multiplexed_async_connection().await.unwrap();
-    let mut command = redis::cmd(std::str::from_utf8(line[0]).unwrap());
+    let client = redis::Client::open(url()).expect("a URL");
+    let mut conn = client.get_multiplexed_async_connection().await.expect("connects");
+    let mut command = redis::cmd(std::str::from_utf8(line[0]).expect("a name"));
     for arg in &line[1..] {
         command.arg(*arg);
     }
-    command.query_async(&mut conn).await.unwrap()
+    command.query_async(&mut conn).await.expect("runs")
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn a_directory_in_use_and_a_file_in_its_place_are_reported_with_their_url(
 
 #[tokio::test]
 async fn a_store_that_is_not_there_yet_says_so_without_the_password() {
-    for url in ["redis://:s3cr3t@db", "rediss://x:s3cr3t@db"] {
+    for url in ["redis+cluster://:s3cr3t@db", "rediss+cluster://x:s3cr3t@db"] {
         let error = connect(url).await.unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(text.contains("not available in this version"), "{text}");

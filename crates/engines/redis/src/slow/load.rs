@@ -16,11 +16,14 @@ use windlass_workset::{Held, Known, LineRows, Tenant, Wants};
 /// The largest byte string that continues a number: the end of a range of members.
 const LAST: [u8; 17] = [0xFF; 17];
 
+/// A job to read, whether it may be changed, and the numbers of the reads of its record and of its parts.
+type AskedJob = (JobId, bool, usize, Vec<(PartName, usize)>);
+
 /// The numbers of the reads of one call, by the rows they are for.
 #[derive(Default)]
 struct Numbers {
     sessions: Vec<(SessionId, Held, usize, usize)>,
-    jobs: Vec<(JobId, bool, usize, Vec<(PartName, usize)>)>,
+    jobs: Vec<AskedJob>,
     slots: Vec<(UniqueSlot, usize)>,
     lines: Vec<((Name, String), usize, usize)>,
     turns: Vec<(Tenant, usize, usize)>,

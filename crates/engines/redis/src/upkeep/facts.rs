@@ -149,7 +149,7 @@ impl Facts {
     }
 
     /// A unique key without a window is held by a job that has not ended.
-    fn check_uniques(&mut self, stored: Vec<(Vec<u8>, Vec<u8>)>, key: &[u8]) -> Try<()> {
+    fn check_uniques(&mut self, stored: Pairs, key: &[u8]) -> Try<()> {
         for (field, value) in stored {
             let hold = small::read_unique(&value)?;
             let state = self.states.get(&hold.holder);
@@ -231,13 +231,16 @@ async fn all_keys(transaction: &Transaction<'_>) -> Try<Vec<Vec<u8>>> {
     }
 }
 
+/// Fields of a hash with their values.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// All fields of a hash, each once.
-async fn hash(transaction: &Transaction<'_>, key: &[u8]) -> Try<Vec<(Vec<u8>, Vec<u8>)>> {
+async fn hash(transaction: &Transaction<'_>, key: &[u8]) -> Try<Pairs> {
     let (mut cursor, mut fields) = (b"0".to_vec(), HashMap::new());
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(key).arg(&cursor).arg("COUNT").arg(SCANNED);
-        let (next, found): (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>) = ask(transaction, &scan).await?;
+        let (next, found): (Vec<u8>, Pairs) = ask(transaction, &scan).await?;
         fields.extend(found);
         if next == b"0" {
             return Ok(fields.into_iter().collect());
