@@ -10,9 +10,10 @@ use crate::traces::Trace;
 use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::{self, Changed, Item, Stamped};
+use windlass_core::id::Ids;
 use windlass_core::model::Name;
 use windlass_core::random::SystemRandom;
-use windlass_core::{Error, JobId, Result, check_name};
+use windlass_core::{Error, Result, check_name};
 use windlass_services::{cancel_flow, flow_jobs, replay_flow};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
@@ -39,7 +40,8 @@ pub(super) async fn store(
 ) -> Reply {
     app.rate_limits.check(&principal, flow.value.nodes.len())?;
     let now = app.call(app.engine.health()).await?.now;
-    let (flow, nodes) = flow.value.into_core(|| JobId::new(now, &SystemRandom))?;
+    let mut ids = Ids::default();
+    let (flow, nodes) = flow.value.into_core(|| ids.next(now, &SystemRandom))?;
     let (names, jobs): (Vec<String>, Vec<_>) = nodes.into_iter().unzip();
     jobs.iter().try_for_each(|job| who.may_enqueue(job))?;
     let mut request = engine::Enqueue::all_or_nothing(jobs);
