@@ -274,7 +274,7 @@ impl<R: Rows> Executor<R> {
         self.edit(job, |entry| entry.job.followed = false)
     }
 
-    /// Tells a dependent how one of its dependencies ended, and lets it go on or end.
+    /// Writes the end of a dependency into its dependent, which goes on or ends if that was what it waited for.
     fn resolve_edge(
         &mut self,
         dependent: JobId,

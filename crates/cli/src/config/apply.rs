@@ -223,7 +223,7 @@ mod tests {
     use super::super::Inputs;
     use super::super::load::Choice;
     use super::*;
-    use windlass_core::model::Order;
+    use windlass_core::model::{Name, Order};
     use windlass_core::policy::RetentionFields;
     use windlass_memory::MemoryEngine;
 
@@ -293,11 +293,11 @@ mod tests {
         let listed = "kinds.refund.limits: [] becomes [\"stripe\"]";
         assert_eq!(changed, ["limits.stripe is new", "kinds.refund is new", listed]);
         let limits = async || engine.settings().await.unwrap().value.kinds[0].1.limits.clone();
-        assert_eq!(limits().await, ["stripe".into()]);
+        assert_eq!(limits().await, [Name::from("stripe")]);
         assert!(apply(&config(&text), &engine).await.unwrap().is_empty());
         let silent = format!("{limit}[kinds.refund]\n");
         assert!(apply(&config(&silent), &engine).await.unwrap().is_empty());
-        assert_eq!(limits().await, ["stripe".into()]);
+        assert_eq!(limits().await, [Name::from("stripe")]);
         let empty = format!("{limit}[kinds.refund]\nlimits = []\n");
         apply(&config(&empty), &engine).await.unwrap();
         assert!(engine.settings().await.unwrap().value.kinds.is_empty());
