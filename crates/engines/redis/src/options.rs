@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::Clock;
 use windlass_core::{Result, check_name};
@@ -18,7 +17,6 @@ pub struct Options {
     pub(crate) payload_bytes_max: Option<usize>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
-    pub(crate) fast_paths: FastPaths,
     pub(crate) scripts: bool,
 }
 
@@ -31,7 +29,6 @@ impl Options {
             payload_bytes_max: None,
             clock: None,
             random: Arc::new(SystemRandom),
-            fast_paths: FastPaths::default(),
             scripts: false,
         }
     }
@@ -70,14 +67,6 @@ impl Options {
     #[must_use]
     pub fn random(mut self, random: Arc<dyn Random>) -> Self {
         self.random = random;
-        self
-    }
-
-    /// For tests: with this switch of the fast paths. Without them, the executor carries out every request.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn test_fast_paths(mut self, switch: FastPaths) -> Self {
-        self.fast_paths = switch;
         self
     }
 
