@@ -17,7 +17,7 @@ fn a_flow_is_stored_shown_and_run_in_order() {
     assert!(dot.contains("n1 -> n2 [label=\"cancel\"];"), "{dot}");
     let mermaid = store.run(&["flows", "show", "f", "--mermaid"]).ok();
     assert!(mermaid.contains("n1 -->|cancel| n2"), "{mermaid}");
-    store.work(&["--exec", "one=echo '[1]'", "--exec", "two=echo '[2]'"]);
+    store.work(&["--exec", "one=printf '[1]'", "--exec", "two=printf '[2]'"]);
     let flow = store.json(&["flows", "show", "f"]);
     assert_eq!(flow["states"]["completed"], 2, "{flow}");
     let listed = store.json(&["jobs", "list", "--flow", "f"]);

@@ -63,7 +63,7 @@ async fn listen(client: Client, link: Arc<Link>, channel: Vec<u8>, sender: Arc<w
     loop {
         let began = tokio::time::Instant::now();
         let lost = hear(&client, &link, &channel, &sender).await;
-        gauge!("windlass_redis_listening").set(0);
+        gauge!("windlass_redis_wakeups_heard").set(0);
         if let Err(error) = lost {
             tracing::warn!(%error, "lost the connection for wake-ups; polling until it is back");
         }
@@ -85,7 +85,7 @@ async fn hear(
     let connect = tokio::time::timeout(SILENCE_MAX, client.get_async_pubsub());
     let mut messages = connect.await.map_err(|_| silent())??;
     messages.subscribe(channel).await?;
-    gauge!("windlass_redis_listening").set(1);
+    gauge!("windlass_redis_wakeups_heard").set(1);
     sender.send_replace(());
     let mut stream = messages.into_on_message();
     let mut probed = false;
