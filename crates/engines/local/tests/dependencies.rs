@@ -1,4 +1,4 @@
-//! Dependencies across a restart: what was open is open, and what was being resolved goes on.
+//! Dependencies across a restart: open edges stay open, and the resolution of a wide fan continues.
 
 use std::path::Path;
 use std::sync::Arc;
