@@ -40,7 +40,7 @@ enable = false
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Directory for the site [default: book in the target directory]
+    /// Directory for the site [default: book/site in the target directory]
     #[arg(long)]
     out: Option<PathBuf>,
 }
