@@ -33,6 +33,10 @@ struct Dead {
     jobs: JobRows,
     choices: Vec<Choice>,
     here: String,
+    /// The dead letters of the page's queue, or of all queues, as a query.
+    query: String,
+    /// Their number.
+    total: super::format::Count,
     /// Whether to show buttons.
     may_act: bool,
 }
@@ -59,6 +63,10 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         chosen: queue == name,
     };
     let all = choice(None, counts.values().sum());
+    let total = match queue {
+        Some(name) => counts.get(name).copied().unwrap_or_default(),
+        None => counts.values().sum(),
+    };
     let mut by_count: Vec<_> = counts.into_iter().collect();
     by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let each = by_count.iter().take(CHOICES_MAX).map(|(name, count)| choice(Some(name), *count));
@@ -66,6 +74,14 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
     let (jobs, places) = found.value;
     let jobs = JobRows::new(&jobs, places, visit.clock(found.now));
-    let content = Dead { jobs, choices, here: visit.here.clone(), may_act: visit.may_act() };
+    let query = links::jobs(queue, None, Some("dead"));
+    let content = Dead {
+        jobs,
+        choices,
+        here: visit.here.clone(),
+        query: query.trim_start_matches("/jobs?").to_owned(),
+        total: super::format::Count(total),
+        may_act: visit.may_act(),
+    };
     Ok(Page::new(&visit, Section::Dead, "Dead letters", found.now).respond(&content))
 }

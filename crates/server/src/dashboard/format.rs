@@ -81,6 +81,11 @@ impl Count {
     pub(super) const fn is_zero(&self) -> bool {
         self.0 == 0
     }
+
+    /// The number for attributes, without separators.
+    pub(super) const fn plain(&self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Count {

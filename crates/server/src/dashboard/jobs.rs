@@ -1,5 +1,6 @@
 //! `/jobs`: jobs by all filters of the API, which are parameters of the address with the names that the API has.
 
+use super::bulk::{self, Offer};
 use super::failure::Failure;
 use super::job_row::{self, JobRows, StateTab};
 use super::links;
@@ -16,11 +17,12 @@ use windlass_wire as wire;
 /// Jobs per page.
 const JOBS_MAX: u32 = 50;
 /// Filters that have no input of their own on the page; the form keeps them.
-const KEPT: [&str; 10] = [
+const KEPT: [&str; 11] = [
     "tenant",
     "key",
     "tag",
     "parent",
+    "flow",
     "created_from",
     "created_until",
     "due_from",
@@ -46,6 +48,10 @@ struct Jobs {
     tabs: Vec<StateTab>,
     jobs: JobRows,
     is_filtered: bool,
+    /// Changes of all jobs that match; empty without a filter, or without the permission.
+    offers: Vec<Offer>,
+    /// The filters as a query.
+    query: String,
     host: String,
 }
 
@@ -105,6 +111,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let is_kept = |(name, _): &Param| {
         KEPT.contains(&&**name) || name == "id" || (!is_written && name.contains('.'))
     };
+    let is_filtered = !params.is_empty();
     let content = Jobs {
         queue: value("queue"),
         kind: value("kind"),
@@ -114,7 +121,9 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         kept: params.iter().filter(|param| is_kept(param)).cloned().collect(),
         tabs: job_row::tabs(state, |state| address(&params, state)),
         jobs: JobRows::new(&jobs, places, visit.clock(found.now)),
-        is_filtered: !params.is_empty(),
+        is_filtered,
+        offers: if is_filtered && visit.may_act() { bulk::offers(state) } else { Vec::new() },
+        query: query.to_owned(),
         host: visit.host.clone(),
     };
     Ok(Page::new(&visit, Section::Jobs, "Jobs", found.now).respond(&content))

@@ -35,6 +35,10 @@ pub(super) fn job(id: JobId) -> String {
     format!("/jobs/{id}")
 }
 
+pub(super) fn bulk(id: &str) -> String {
+    format!("/bulk/{}", step(id))
+}
+
 /// Adds the parameters that have a value to a path.
 pub(super) fn with(path: &str, params: &[(&str, Option<&str>)]) -> String {
     let mut text = path.to_owned();

@@ -9,6 +9,7 @@
 mod actions;
 mod assets;
 mod audit;
+mod bulk;
 mod dead;
 mod error_preview;
 mod failure;
@@ -64,6 +65,10 @@ pages! {
     get "/jobs/{id}" => job::show;
     post "/jobs/{id}/{change}" => actions::job;
     get "/dead" => dead::show;
+    get "/bulk" => bulk::list;
+    post "/bulk" => bulk::count;
+    get "/bulk/{id}" => bulk::show;
+    post "/bulk/{id}/{change}" => bulk::act;
     get "/schedules" => schedules::show;
     get "/workers" => workers::show;
     get "/audit" => audit::show;

@@ -26,6 +26,9 @@ pub(super) enum Notice {
     Signalled,
     Replayed,
     Discarded,
+    /// A change of all jobs that match a filter has begun.
+    BulkStarted,
+    BulkCancelled,
     /// A button for selected jobs was pressed, and none was selected.
     NothingSelected,
     /// A form was sent by the keyboard, without any of its buttons.
@@ -33,7 +36,7 @@ pub(super) enum Notice {
 }
 
 impl Notice {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::QueuePaused,
         Self::QueueResumed,
         Self::KindPaused,
@@ -47,6 +50,8 @@ impl Notice {
         Self::Signalled,
         Self::Replayed,
         Self::Discarded,
+        Self::BulkStarted,
+        Self::BulkCancelled,
         Self::NothingSelected,
         Self::NothingPressed,
     ];
@@ -66,6 +71,8 @@ impl Notice {
             Self::Signalled => "signalled",
             Self::Replayed => "replayed",
             Self::Discarded => "discarded",
+            Self::BulkStarted => "bulk-started",
+            Self::BulkCancelled => "bulk-cancelled",
             Self::NothingSelected => "nothing-selected",
             Self::NothingPressed => "nothing-pressed",
         }
@@ -81,6 +88,8 @@ impl Notice {
                 return "Paused the kind in all queues: its jobs wait until it is resumed.".into();
             }
             Self::KindResumed => return "Resumed the kind.".into(),
+            Self::BulkStarted => return "Started: this page shows the progress.".into(),
+            Self::BulkCancelled => return "Stopped the operation.".into(),
             Self::NothingSelected => return "No job was selected: tick the jobs first.".into(),
             Self::NothingPressed => return "Nothing was changed: press one of the buttons.".into(),
             Self::StopRequested => "Asked the worker to stop",

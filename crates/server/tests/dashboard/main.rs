@@ -3,6 +3,7 @@
 mod actions;
 mod bounds;
 mod browser;
+mod bulk;
 mod guarded;
 mod live;
 mod pages;

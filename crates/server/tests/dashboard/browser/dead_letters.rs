@@ -51,7 +51,7 @@ async fn buttons_for_selected_jobs_need_a_selection() {
     // Without the script, the buttons answer with the page itself and a message.
     browser.disable_scripts();
     browser.goto(&site.url("/dead?queue=q"));
-    browser.click("button[value=replay]");
+    browser.click("[data-selected][value=replay]");
     browser.until_says(".notice", "No job was selected");
     browser.until_says("h1", "Dead letters");
     assert_eq!(browser.run("return location.search.includes('queue=q')"), json!(true));
@@ -73,7 +73,7 @@ async fn a_bulk_replay_of_sensitive_kinds_asks_for_their_names_and_goes_on() {
     }
     browser.goto(&site.url("/dead"));
     browser.click("label.all input");
-    browser.click("button[value=replay]");
+    browser.click("[data-selected][value=replay]");
     browser.until_says("main", "1 of 3 jobs were changed. 2 are of a sensitive kind");
     assert_eq!(site.state(jobs[2]).await, Some(State::Available));
     assert_eq!(site.state(jobs[0]).await, Some(State::Dead));

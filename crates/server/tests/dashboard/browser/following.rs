@@ -74,13 +74,13 @@ async fn a_person_pauses_a_queue_and_replays_and_discards_dead_jobs() {
     browser.until(&format!("return !!document.querySelector('tr[data-key=\"{late}\"]')"));
     let ticked = format!("return document.querySelector('{box_of_kept}').checked");
     assert_eq!(browser.run(&ticked), json!(true), "what was ticked stays so when rows arrive");
-    browser.click("button[value=replay]");
+    browser.click("[data-selected][value=replay]");
     browser.until(&format!("return !document.querySelector('tr[data-key=\"{kept}\"]')"));
     assert_eq!(site.state(kept).await, Some(State::Available));
     assert_eq!(site.state(late).await, Some(State::Dead));
 
     browser.click("label.all input");
-    browser.click("button[value=replay]");
+    browser.click("[data-selected][value=replay]");
     browser.until_says("#live", "No dead letters.");
     assert_eq!(site.state(late).await, Some(State::Available));
     assert_eq!(browser.complaints(), Vec::<Value>::new());

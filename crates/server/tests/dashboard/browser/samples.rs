@@ -6,7 +6,7 @@ use windlass_core::engine::*;
 use windlass_core::model::{Due, JobError, KindPatch, Limit, NewJob, QueuePatch};
 
 /// Pages with a fixed address. The queue has all badges.
-pub(super) const PAGES: [&str; 10] = [
+pub(super) const PAGES: [&str; 11] = [
     "/",
     "/queues",
     "/queues/mail",
@@ -14,6 +14,7 @@ pub(super) const PAGES: [&str; 10] = [
     "/jobs?state=dead",
     "/jobs?find=mai",
     "/dead",
+    "/bulk",
     "/schedules",
     "/workers",
     "/audit",
