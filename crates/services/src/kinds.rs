@@ -86,10 +86,10 @@ impl Kinds {
     /// Removes the rules of a kind; `false` if there are none. Its jobs are kept.
     pub async fn remove(&self, kind: &str) -> Result<bool> {
         let delete = RecordOp::Delete { key: key(kind)?, expect: Expect::Any };
-        match self.write(delete).await? {
-            RecordReply::Deleted(was) => Ok(was),
-            _ => Err(unexpected(&*self.engine)),
-        }
+        let RecordReply::Deleted(was) = self.write(delete).await? else {
+            return Err(unexpected(&*self.engine));
+        };
+        Ok(was)
     }
 
     /// All registered kinds, by name.

@@ -38,6 +38,9 @@
 //! # }).unwrap();
 //! ```
 
+// A match that lists the known variants shows the next one where it must be decided.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod audit;
 mod board;
 mod breaker;

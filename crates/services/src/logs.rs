@@ -13,10 +13,10 @@ pub(crate) async fn append(
     keep: u32,
 ) -> Result<()> {
     let append = RecordOp::Append { log: log.to_owned(), entries, keep };
-    match one(engine, append).await?.value {
-        RecordReply::Appended { .. } => Ok(()),
-        _ => Err(unexpected(engine)),
-    }
+    let RecordReply::Appended { .. } = one(engine, append).await?.value else {
+        return Err(unexpected(engine));
+    };
+    Ok(())
 }
 
 /// Reads up to `limit` entries after this number.
@@ -27,10 +27,10 @@ pub(crate) async fn read(
     limit: u32,
 ) -> Result<Vec<LogEntry>> {
     let read = RecordOp::Read { log: log.to_owned(), after, limit };
-    match one(engine, read).await?.value {
-        RecordReply::Entries(entries) => Ok(entries),
-        _ => Err(unexpected(engine)),
-    }
+    let RecordReply::Entries(entries) = one(engine, read).await?.value else {
+        return Err(unexpected(engine));
+    };
+    Ok(entries)
 }
 
 /// The entry number after which all entries appended at `from` or later follow, in a log of up to `keep`

@@ -15,12 +15,10 @@ pub(crate) async fn one(engine: &dyn Engine, op: RecordOp) -> Result<Stamped<Rec
 /// Reads a record.
 pub(crate) async fn get(engine: &dyn Engine, key: &str) -> Result<Stamped<Option<Record>>> {
     let answer = one(engine, RecordOp::Get { key: key.to_owned() }).await?;
-    match answer.value {
-        RecordReply::Record(record) => {
-            Ok(Stamped { now: answer.now, epoch: answer.epoch, value: record })
-        }
-        _ => Err(unexpected(engine)),
-    }
+    let RecordReply::Record(record) = answer.value else {
+        return Err(unexpected(engine));
+    };
+    Ok(Stamped { now: answer.now, epoch: answer.epoch, value: record })
 }
 
 /// Writes a record; returns its new version with the stamp of the call.
@@ -32,12 +30,10 @@ pub(crate) async fn put(
 ) -> Result<Stamped<u64>> {
     let put = RecordOp::Put { key: key.to_owned(), value, expect };
     let answer = one(engine, put).await?;
-    match answer.value {
-        RecordReply::Written { version } => {
-            Ok(Stamped { now: answer.now, epoch: answer.epoch, value: version })
-        }
-        _ => Err(unexpected(engine)),
-    }
+    let RecordReply::Written { version } = answer.value else {
+        return Err(unexpected(engine));
+    };
+    Ok(Stamped { now: answer.now, epoch: answer.epoch, value: version })
 }
 
 /// One page of the records whose keys start with `prefix`.
@@ -49,12 +45,10 @@ pub(crate) async fn list(
 ) -> Result<Stamped<Page<Record>>> {
     let list = RecordOp::List { prefix: prefix.to_owned(), after, limit };
     let answer = one(engine, list).await?;
-    match answer.value {
-        RecordReply::Records(page) => {
-            Ok(Stamped { now: answer.now, epoch: answer.epoch, value: page })
-        }
-        _ => Err(unexpected(engine)),
-    }
+    let RecordReply::Records(page) = answer.value else {
+        return Err(unexpected(engine));
+    };
+    Ok(Stamped { now: answer.now, epoch: answer.epoch, value: page })
 }
 
 /// Serializes a value for storage.

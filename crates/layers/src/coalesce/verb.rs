@@ -58,7 +58,14 @@ impl Verb for SettleOnly {
     fn bytes(item: &SettleItem) -> usize {
         let result = match &item.outcome {
             Outcome::Complete { result: Some(result) } => part_bytes(result),
-            _ => 0,
+            Outcome::Complete { .. }
+            | Outcome::Retry { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::Fail { .. }
+            | Outcome::Release
+            | Outcome::Wait
+            | Outcome::Cancel
+            | _ => 0,
         };
         let follow_ups: usize = item.follow_ups.iter().map(EnqueueEach::bytes).sum();
         result + item.parts.bytes() + follow_ups

@@ -1,6 +1,9 @@
 //! Notifies of key changes. Changes through this server take effect at once; changes made elsewhere
 //! are found at the next refresh.
 
+// A match that lists the known variants shows the next one where it must be decided.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 use windlass_core::engine::RecordOp;
@@ -26,7 +29,11 @@ impl KeyChanges {
     pub(crate) fn is_among(batch: &[RecordOp]) -> bool {
         batch.iter().any(|op| match op {
             RecordOp::Put { key, .. } | RecordOp::Delete { key, .. } => is_key_record(key),
-            _ => false,
+            RecordOp::Get { .. }
+            | RecordOp::List { .. }
+            | RecordOp::Append { .. }
+            | RecordOp::Read { .. }
+            | _ => false,
         })
     }
 

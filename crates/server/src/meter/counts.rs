@@ -120,7 +120,12 @@ impl Ends {
             Ok(settled) => match settled.end {
                 AttemptEnd::Complete => self.completed += 1,
                 AttemptEnd::Retry | AttemptEnd::Fail => self.failed += 1,
-                _ => return self.took_ms.extend(took_ms),
+                AttemptEnd::Snooze
+                | AttemptEnd::Release
+                | AttemptEnd::Wait
+                | AttemptEnd::Cancel
+                | AttemptEnd::Lost
+                | _ => return self.took_ms.extend(took_ms),
             },
             Err(error) => {
                 self.lost += u64::from(matches!(error, Error::LeaseLost { .. }));

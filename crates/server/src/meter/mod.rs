@@ -1,6 +1,9 @@
 //! A layer that counts jobs for metrics and the dashboard's rates. It counts only calls through
 //! this server; it must not change a request or an answer.
 
+// A match that lists the known variants shows the next one where it must be decided.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod counts;
 mod leases;
 mod rates;
@@ -97,7 +100,12 @@ impl Jobs for Meter {
                     _ if item.already => {}
                     AttemptEnd::Complete => completed += 1,
                     AttemptEnd::Retry | AttemptEnd::Fail => failed += 1,
-                    _ => {}
+                    AttemptEnd::Snooze
+                    | AttemptEnd::Release
+                    | AttemptEnd::Wait
+                    | AttemptEnd::Cancel
+                    | AttemptEnd::Lost
+                    | _ => {}
                 }
                 let new = |it: &Enqueued| is_new(&Ok(*it));
                 let follow_ups = lanes.iter().zip(&item.follow_ups);

@@ -172,7 +172,11 @@ pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
         let (key, value) = match op {
             RecordOp::Put { key, value, .. } => (key, Some(value.clone())),
             RecordOp::Delete { key, .. } => (key, None),
-            _ => return None,
+            RecordOp::Get { .. }
+            | RecordOp::List { .. }
+            | RecordOp::Append { .. }
+            | RecordOp::Read { .. }
+            | _ => return None,
         };
         Some(Write { key: key.clone(), index, value, sort: sort(key)? })
     };

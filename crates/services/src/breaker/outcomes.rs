@@ -126,7 +126,12 @@ impl Outcomes {
                 _ if item.already => continue,
                 AttemptEnd::Complete => true,
                 AttemptEnd::Retry | AttemptEnd::Fail => false,
-                _ => continue,
+                AttemptEnd::Snooze
+                | AttemptEnd::Release
+                | AttemptEnd::Wait
+                | AttemptEnd::Cancel
+                | AttemptEnd::Lost
+                | _ => continue,
             };
             match kind {
                 Some(kind) => pending.note(kind, ok),

@@ -193,7 +193,7 @@ impl Known {
         Ok(match permit {
             Permit::Hold { until } => Some(until),
             Permit::Probe => Some(now.plus(policy.probe_every_ms)),
-            _ => None,
+            Permit::Flow | _ => None,
         })
     }
 }
@@ -216,7 +216,7 @@ async fn move_gate(
         Permit::Flow => return Ok(()),
         // A permit that a probe has consumed is not renewed before its time.
         Permit::Probe => Some(1),
-        _ => {
+        Permit::Hold { .. } | _ => {
             let settings = engine.settings().await?.value.kinds;
             let permits =
                 settings.iter().find(|(name, _)| name == kind).and_then(|(_, set)| set.permits);

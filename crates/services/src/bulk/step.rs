@@ -23,7 +23,9 @@ impl Bulk {
         let count = jobs.len() as u64;
         match self.state {
             BulkState::Counting => self.total += count,
-            _ => self.apply(engine, &jobs).await?,
+            BulkState::Running | BulkState::Done | BulkState::Cancelled => {
+                self.apply(engine, &jobs).await?;
+            }
         }
         self.examined += page.examined;
         self.after = page.next;

@@ -105,7 +105,9 @@ impl Bulk {
         (self.after, self.examined) = (None, 0);
         self.state = match self.state {
             BulkState::Counting if !self.dry_run && self.total > 0 => BulkState::Running,
-            _ => BulkState::Done,
+            BulkState::Counting | BulkState::Running | BulkState::Done | BulkState::Cancelled => {
+                BulkState::Done
+            }
         };
         if self.state.is_over() {
             (self.ended, self.held) = (Some(now), None);

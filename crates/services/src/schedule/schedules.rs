@@ -122,10 +122,10 @@ impl Schedules {
     /// Removes a schedule; `false` if there is none. Jobs that it enqueued are kept.
     pub async fn remove(&self, name: &str) -> Result<bool> {
         let delete = RecordOp::Delete { key: key(name)?, expect: Expect::Any };
-        match self.write(delete).await?.value {
-            RecordReply::Deleted(was) => Ok(was),
-            _ => Err(unexpected(&*self.engine)),
-        }
+        let RecordReply::Deleted(was) = self.write(delete).await?.value else {
+            return Err(unexpected(&*self.engine));
+        };
+        Ok(was)
     }
 
     /// Pauses a schedule: it does not fire until it is resumed.

@@ -116,7 +116,12 @@ impl Runtime {
             }
             Phase::Flushing(until) if self.is_flushed() || now >= until => self.close(now),
             Phase::Closing(until, stopped) if now >= until => self.phase = Phase::Over(stopped),
-            _ => return false,
+            Phase::Working
+            | Phase::Draining(_)
+            | Phase::Stopping(_)
+            | Phase::Flushing(_)
+            | Phase::Closing(..)
+            | Phase::Over(_) => return false,
         }
         true
     }
