@@ -167,6 +167,9 @@ impl Rows for SqliteRows<'_> {
         group: &str,
         read: impl FnOnce(&Meter) -> T,
     ) -> Result<T> {
+        if !self.groups.is_metered(limit) {
+            return Ok(read(&Meter::default()));
+        }
         let sql = "SELECT meter FROM meter WHERE name = ?1 AND grp = ?2";
         let text = self.one(sql, [&**limit, group], |row| row.get::<_, String>(0))?;
         let meter: Meter = self.noted(codec::from_text(text.as_deref()))?;
@@ -174,6 +177,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn save_meter(&mut self, limit: &Name, group: &str, meter: &Meter) -> Result<()> {
+        self.groups.set_metered(limit);
         let sql = "REPLACE INTO meter (name, grp, meter, idle_at) VALUES (?1, ?2, ?3, ?4)";
         let idle_at = meter.idle_at().as_millis();
         self.run(sql, params![&**limit, group, records::text(meter)?, idle_at]).map(|_| ())

@@ -2,7 +2,7 @@
 
 use super::load::failed;
 use rusqlite::{Connection, params};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use windlass_core::model::{Name, State};
 use windlass_core::policy::Ahead;
 use windlass_core::{Result, Timestamp};
@@ -82,6 +82,8 @@ pub(super) struct Groups {
     in_lines: BTreeMap<LaneKey, u64>,
     /// By limit, in one group (`Some`) and in all (`None`).
     running: HashMap<(Name, Option<String>), u64>,
+    /// Limits that may have rows in `meter`. Others have none, so a limit without a rate costs no lookup.
+    metered: HashSet<Name>,
     pub(super) openings: Openings,
 }
 
@@ -97,7 +99,12 @@ impl Groups {
             };
             statement.query_map([], row)?.collect()
         };
-        let mut groups = Self::default();
+        let metered = || -> rusqlite::Result<HashSet<Name>> {
+            let mut statement = conn.prepare_cached("SELECT DISTINCT name FROM meter")?;
+            statement.query_map([], |row| Ok(row.get::<_, String>(0)?.into()))?.collect()
+        };
+        let metered = metered().map_err(|error| failed(&error))?;
+        let mut groups = Self { metered, ..Self::default() };
         for (number, group, ready, jobs, cost) in read().map_err(|error| failed(&error))? {
             let Some(lane) = lane(number) else { continue };
             let counts = groups.counts.entry((group.clone(), lane.clone())).or_default();
@@ -170,6 +177,18 @@ impl Groups {
                     self.running.remove(&key);
                 }
             }
+        }
+    }
+
+    /// Whether a limit may have rows in `meter`.
+    pub(super) fn is_metered(&self, limit: &Name) -> bool {
+        self.metered.contains(limit)
+    }
+
+    /// Notes that a limit has a row in `meter`.
+    pub(super) fn set_metered(&mut self, limit: &Name) {
+        if !self.metered.contains(limit) {
+            self.metered.insert(limit.clone());
         }
     }
 
