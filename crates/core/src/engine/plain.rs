@@ -417,6 +417,9 @@ mod tests {
             Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 1_000 };
         let mut limited = claim(session());
         limited.queues[0].limit = 4;
+        let mut equal = claim(session());
+        equal.queues[0].limit = 5;
+        assert!(equal.plain().is_some(), "the limit of the queue is that of the claim");
         let others = [
             claim(alone),
             limited,

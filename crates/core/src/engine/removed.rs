@@ -106,8 +106,7 @@ impl RemovedTable {
     /// Counts removed jobs.
     pub fn add(&mut self, mut key: RemovedKey, count: u64) {
         let tenants = |tenant: &str| {
-            let lane =
-                self.0.range(RemovedKey { tenant: None, outcome: State::ALL[0], ..key.clone() }..);
+            let lane = self.0.range(RemovedKey { tenant: None, ..key.clone() }..);
             let same = |it: &RemovedKey| {
                 (it.hour, &it.queue, &it.kind) == (key.hour, &key.queue, &key.kind)
             };
