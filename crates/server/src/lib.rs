@@ -42,6 +42,7 @@ mod disk;
 mod handle;
 mod health;
 mod hosting;
+mod idempotency;
 mod late;
 mod limit_gauges;
 mod long_poll;

@@ -1,4 +1,4 @@
-//! Claims and waits with a timeout: try, wait for a wake-up, try again. A waiting claim holds no
+//! Claims and waits with a timeout: try, wait for a wake-up, try again; waits for the end of a job. A waiting claim holds no
 //! lease and ends with its connection, because the server drops its future.
 
 use crate::access::Who;
@@ -7,8 +7,14 @@ use crate::waits::{Sign, join};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::Result;
-use windlass_core::engine::{Claim, Claimed, Stamped, Wait};
+use windlass_core::engine::{Claim, Claimed, Get, Stamped, Wait};
+use windlass_core::limits::WAIT_MAX_MS;
+use windlass_core::{JobId, Result, within_range};
+
+/// Interval before the second look at a job; doubles with each look.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
+/// Longest interval between two looks: the end of a job is noticed no later than this.
+const LOOK_LONGEST: Duration = Duration::from_millis(500);
 
 /// Claims jobs, waiting up to `wait_ms` for ready ones.
 pub(crate) async fn claim(
@@ -75,6 +81,29 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
             return Ok(ready);
         }
     }
+}
+
+/// Waits until a job has ended or does not exist, at most `wait_ms`. Reads it at growing intervals, because engines do not
+/// announce ends; the layer below merges the reads of concurrent requests.
+pub(crate) async fn ended(app: &App, who: &Who, id: JobId, wait_ms: u64) -> Result<()> {
+    within_range("wait_ms", wait_ms, 0..=WAIT_MAX_MS)?;
+    let deadline = Instant::now() + Duration::from_millis(wait_ms);
+    let (_counted, mut pause) = (Counted::new(&app.waiting), LOOK_FIRST);
+    while Instant::now() < deadline {
+        let found = app.call(app.engine.get(Get::new([id]))).await?.value.into_iter().next();
+        if found.flatten().is_none_or(|job| job.state.is_terminal()) {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = app.stopping.cancelled() => return Ok(()),
+            () = tokio::time::sleep_until(deadline.min(Instant::now() + pause)) => {}
+        }
+        // Does not answer a key that was revoked during the wait.
+        app.access.still(&who.0).await?;
+        pause = (pause * 2).min(LOOK_LONGEST);
+    }
+    Ok(())
 }
 
 /// Counts a request as waiting until dropped.

@@ -15,8 +15,8 @@ pub use answers::{
     UpdatedItems,
 };
 pub use shapes::{
-    Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedLimit, NamedQueue,
-    QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
+    Attempt, DeadList, IdempotencyHeaders, KindOverview, KindSettings, LogLine, NamedKind,
+    NamedLimit, NamedQueue, QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
 };
 pub use words::{
     Atomicity, AttemptEnd, CauseCode, Codec, DependencyOrId, Durability, Finish, Gate, Location,

@@ -61,6 +61,16 @@ pub struct GetOne {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue_hint: Option<Name>,
+    /// Waits up to this long for the end of the job, then returns it in whatever state it is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "openapi", param(required = false, minimum = 0, maximum = 60_000))]
+    pub wait_ms: u64,
+}
+
+/// Whether a request does not wait.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_zero(ms: &u64) -> bool {
+    *ms == 0
 }
 
 impl GetOne {

@@ -4,6 +4,7 @@ mod change;
 mod list;
 mod many;
 mod show;
+mod wait;
 mod why;
 
 pub(super) use change::{change_all, check_sensitive};
@@ -49,6 +50,14 @@ enum Action {
     Why {
         /// Id of the job
         id: JobId,
+    },
+    /// Wait until jobs have ended; exit code 1 if one of them did not complete
+    Wait {
+        #[command(flatten)]
+        ids: Ids,
+        /// Maximum time to wait for all of them, e.g. 30s [default: no limit]
+        #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+        timeout: Option<u64>,
     },
     /// Cancel jobs; the worker of a running job is asked to stop it
     Cancel(Box<Target>),
@@ -122,6 +131,9 @@ impl Args {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),
             Action::Why { id } => return block_on(why::why(&common, id)),
+            Action::Wait { ids, timeout } => {
+                return block_on(wait::wait(&common, ids.ids, timeout));
+            }
             Action::Signal(ids) => return change_ids(&common, ids.ids, &Change::Signal),
             Action::Cancel(target) => (target, Change::Cancel, BulkChange::Cancel),
             Action::Replay { target, confirm } => {

@@ -51,6 +51,22 @@ fn every_change_has_its_effect() {
 }
 
 #[test]
+fn waiting_returns_how_jobs_ended_and_never_blocks_the_store() {
+    let store = Store::new();
+    let (done, failed) = (store.enqueue(&["x"]), store.enqueue(&["y", "--max-attempts", "1"]));
+    store.run(&["jobs", "wait", &done]).refused(1, &[&done, "windlass serve"]);
+    store.run(&["work", "--exec", "x=true", "--exec", "y=exit 3", "--until-empty"]);
+    assert_eq!(store.run(&["jobs", "wait", &done]).ok(), format!("{done}  completed\n"));
+    let both = store.run(&["jobs", "wait", &done, &failed, "--timeout", "10s"]);
+    assert_eq!(both.code, 1, "{both:?}");
+    assert!(both.stdout.contains(&format!("{failed}  dead")), "{both:?}");
+    let shown = store.run(&["jobs", "wait", &done, "--json"]).ok();
+    assert!(shown.contains("\"state\":\"completed\""), "{shown}");
+    let unknown = "019a8b2c-7d4e-7f01-8a23-456789abcdef";
+    store.run(&["jobs", "wait", unknown]).refused(1, &[unknown, "does not exist"]);
+}
+
+#[test]
 fn a_job_is_explained_with_all_causes_and_what_to_do() {
     let store = Store::new();
     let id = store.enqueue(&["x", "--queue", "q", "--delay", "1h"]);

@@ -6,6 +6,7 @@ use crate::admit::Principal;
 use crate::app::App;
 use crate::beside::on_items;
 use crate::body::{Json, Path};
+use crate::idempotency::IdempotencyKey;
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
 use crate::traces::Trace;
@@ -22,7 +23,7 @@ use windlass_wire::routes as paths;
 /// Only `kind` is required. The job is durable once the reply is sent.
 #[utoipa::path(
     post, path = paths::JOBS, tag = tag::JOBS, operation_id = "enqueue_job",
-    params(wire::openapi::TraceHeaders),
+    params(wire::openapi::TraceHeaders, wire::openapi::IdempotencyHeaders),
     request_body = wire::NewJob,
     responses(
         (status = 201, body = wire::Enqueued, description = "Stored."),
@@ -36,11 +37,13 @@ pub(super) async fn enqueue_one(
     who: Who,
     principal: Principal,
     trace: Trace,
+    key: IdempotencyKey,
     job: Json<wire::NewJob>,
 ) -> Reply {
     app.rate_limits.check(&principal, 1)?;
-    let job = job.value.into_core()?;
+    let mut job = job.value.into_core()?;
     who.may_enqueue(&job)?;
+    key.apply(0, &mut job)?;
     let mut request = engine::Enqueue::each([job]);
     let span = trace.forward(&mut request.jobs, app.options.traces, paths::JOBS);
     let reply = span.around(app.call(app.engine.enqueue(request))).await?;
@@ -55,7 +58,7 @@ pub(super) async fn enqueue_one(
 /// With `atomic`, either all jobs are stored or none; otherwise each job succeeds or fails alone.
 #[utoipa::path(
     post, path = paths::JOBS_BATCH, tag = tag::JOBS, operation_id = "enqueue_jobs",
-    params(wire::openapi::TraceHeaders),
+    params(wire::openapi::TraceHeaders, wire::openapi::IdempotencyHeaders),
     request_body = wire::Enqueue,
     responses(
         (status = 200, body = wire::openapi::EnqueuedItems, description = "The result of each item."),
@@ -67,13 +70,16 @@ pub(super) async fn enqueue(
     who: Who,
     principal: Principal,
     trace: Trace,
+    key: IdempotencyKey,
     batch: Json<wire::Enqueue>,
 ) -> Reply {
     app.rate_limits.check(&principal, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
     let (mut request, bad) = on_items(batch.value.jobs.len(), || {
         let (mut request, mut bad) = batch.value.into_core();
-        request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(job));
+        request.jobs = take_out(request.jobs, &mut bad, |place, job| {
+            who.may_enqueue(job).and_then(|()| key.apply(place, job))
+        });
         (request, bad)
     });
     if let Some(pace) = pace {

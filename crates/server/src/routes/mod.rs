@@ -204,13 +204,13 @@ fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
 fn take_out<T>(
     items: Vec<T>,
     bad: &mut Vec<(usize, Error)>,
-    check: impl Fn(&T) -> Result<()>,
+    check: impl Fn(usize, &mut T) -> Result<()>,
 ) -> Vec<T> {
     let taken: BTreeSet<usize> = bad.iter().map(|(place, _)| *place).collect();
     let places = (0..).filter(|place| !taken.contains(place));
     let mut kept = Vec::with_capacity(items.len());
-    for (place, item) in places.zip(items) {
-        match check(&item) {
+    for (place, mut item) in places.zip(items) {
+        match check(place, &mut item) {
             Ok(()) => kept.push(item),
             Err(error) => bad.push((place, error)),
         }
@@ -227,7 +227,7 @@ mod tests {
     fn an_item_that_is_taken_out_keeps_its_place() {
         let error = |n: u32| Error::invalid("item", n, "better");
         let mut bad = vec![(1, error(1))];
-        let odd = |n: &u32| if n.is_multiple_of(2) { Ok(()) } else { Err(error(*n)) };
+        let odd = |_, n: &mut u32| if n.is_multiple_of(2) { Ok(()) } else { Err(error(*n)) };
         let kept = take_out(vec![0, 2, 3, 4, 5], &mut bad, odd);
         assert_eq!(kept, [0, 2, 4]);
         assert_eq!(bad, [(1, error(1)), (3, error(3)), (5, error(5))]);

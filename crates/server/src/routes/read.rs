@@ -1,10 +1,11 @@
 //! Reads jobs, lanes, workers and the state of the server.
 
 use super::job_id;
-use crate::access::Viewer;
+use crate::access::{Viewer, Who};
 use crate::app::App;
 use crate::body::{Json, ListQuery, Path, Query};
 use crate::health::StoreHealth;
+use crate::long_poll;
 use crate::openapi::tag;
 use crate::reply::{Reply, json, stamped};
 use axum::extract::State;
@@ -31,7 +32,7 @@ pub(super) async fn get(State(app): State<App>, get: Json<wire::Get>) -> Reply {
 
 /// Get one job
 ///
-/// Includes all parts unless `parts` names some.
+/// Includes all parts unless `parts` names some. With `wait_ms`, waits for the end of the job.
 #[utoipa::path(
     get, path = paths::JOB, tag = tag::JOBS, operation_id = "get_job",
     params(("id" = wire::openapi::JobId, Path, description = "The job."), wire::GetOne),
@@ -42,11 +43,14 @@ pub(super) async fn get(State(app): State<App>, get: Json<wire::Get>) -> Reply {
 )]
 pub(super) async fn get_one(
     State(app): State<App>,
+    who: Who,
     Path(id): Path<String>,
     Query(query): Query<wire::GetOne>,
 ) -> Reply {
     let id = job_id(&id)?;
-    let get = wire::Get { ids: vec![id], parts: query.parts()?, queue_hint: query.queue_hint };
+    let parts = query.parts()?;
+    long_poll::ended(&app, &who, id, query.wait_ms).await?;
+    let get = wire::Get { ids: vec![id], parts, queue_hint: query.queue_hint };
     let reply = app.call(app.engine.get(get.into())).await?;
     let job = reply.value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
     let value = wire::Job::from(job);

@@ -132,7 +132,7 @@ pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::
     // A follow-up that the worker may not enqueue is refused like an invalid one; the job keeps its
     // lease.
     // A worker may move its job to queues that it may work on.
-    request.items = take_out(request.items, &mut bad, |item| {
+    request.items = take_out(request.items, &mut bad, |_, item| {
         who.may_enqueue_all(&item.follow_ups)?;
         item.queue.as_ref().map_or(Ok(()), |queue| who.may_work(queue))
     });

@@ -1,7 +1,8 @@
 //! The lifecycle of a job over HTTP, and the status of each reply.
 
-use crate::support::{assert_problem, call, get, json_request, post, send, start};
-use serde_json::json;
+use crate::support::{Answer, assert_problem, call, get, json_request, post, send, start};
+use serde_json::{Value, json};
+use windlass_server::ServerHandle;
 
 #[tokio::test]
 async fn a_job_goes_in_is_claimed_settled_and_shown() {
@@ -84,6 +85,51 @@ async fn a_unique_job_is_created_once_and_found_after() {
     let refused = post(&server, "/v1/jobs", strict).await;
     assert_eq!((refused.status, &refused.body["code"]), (409, &json!("duplicate")));
     assert_eq!(refused.body["holder"], first.body["id"]);
+}
+
+/// Sends an enqueue with headers.
+async fn post_with(server: &ServerHandle, path: &str, headers: &str, body: Value) -> Answer {
+    let request = json_request("POST", path, &body.to_string());
+    send(server.address(), &request.replacen("\r\n", &format!("\r\n{headers}\r\n"), 1)).await
+}
+
+#[tokio::test]
+async fn a_repeated_enqueue_with_an_idempotency_key_stores_nothing() {
+    let server = start().await;
+    let once = async |body: Value| {
+        post_with(&server, "/v1/jobs", "Idempotency-Key: order-789", body).await
+    };
+    let first = once(json!({"kind": "k"})).await;
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["default"]})).await;
+    let job = &claimed.body["jobs"][0];
+    let report = json!({"id": job["id"], "lease": job["lease"], "outcome": "complete"});
+    post(&server, "/v1/settle", json!({"items": [report]})).await;
+    let again = once(json!({"kind": "k", "queue": "elsewhere"})).await;
+    assert_eq!((first.status, again.status), (201, 200), "after its end, too");
+    assert_eq!(first.body["id"], again.body["id"]);
+    assert_eq!(once(json!({"kind": "another"})).await.status, 201, "a kind of its own");
+
+    // Jobs of a batch keep their keys by place, also beside a bad one.
+    let batch = async |jobs: Value| {
+        let body = json!({"jobs": jobs});
+        let answer = post_with(&server, "/v1/jobs/batch", "Idempotency-Key: b", body).await;
+        let ids = answer.body["items"].as_array().unwrap().iter();
+        ids.map(|item| item["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let ids = batch(json!([{"kind": "k"}, {"kind": "c d"}, {"kind": "k"}])).await;
+    assert!(ids[0] != ids[2] && ids[1].is_none(), "{ids:?}");
+    assert_eq!(batch(json!([{"kind": "k"}, {"kind": "k"}, {"kind": "k"}])).await[2], ids[2]);
+
+    let own = json!({"kind": "k", "unique": {"key": "u"}});
+    assert_problem(&once(own).await, 422, "idempotency-key");
+    let long = format!("Idempotency-Key: {}", "x".repeat(201));
+    for headers in [&*long, "Idempotency-Key: a\r\nIdempotency-Key: b", "Idempotency-Key: \u{e4}"] {
+        let refused = post_with(&server, "/v1/jobs", headers, json!({"kind": "k"})).await;
+        assert!([413, 422].contains(&refused.status), "{refused:?}");
+        assert_eq!(refused.body["field"], "idempotency-key", "{refused:?}");
+    }
+    let page = get(&server, "/v1/jobs").await;
+    assert_eq!(page.body["jobs"].as_array().unwrap().len(), 5, "{page:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Waiting claims, and how they end.
 
 use crate::spy::Spy;
-use crate::support::{DEADLINE, json_request, options, post, read, start, start_over, until};
+use crate::support::{
+    DEADLINE, assert_problem, get, json_request, options, post, read, start, start_over, until,
+};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +50,31 @@ async fn no_job_is_leased_to_a_disconnected_caller() {
     let claimed = post(&server, "/v1/claim", json!({"queues": ["q"]})).await;
     assert_eq!(claimed.body["jobs"][0]["id"], created.body["id"]);
     assert_eq!(claimed.body["jobs"][0]["attempt"], 1, "not claimed before");
+}
+
+#[tokio::test]
+async fn a_request_for_a_job_waits_for_its_end() {
+    let server = start().await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    let path = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
+    let shown = get(&server, &format!("{path}?wait_ms=20")).await;
+    assert_eq!((shown.status, &shown.body["state"]), (200, &json!("available")), "time is over");
+
+    let mut waiting = TcpStream::connect(server.address()).await.unwrap();
+    let request = json_request("GET", &format!("{path}?wait_ms=60000"), "");
+    waiting.write_all(request.as_bytes()).await.unwrap();
+    until("it waits", || server.status().waiting == 1).await;
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["q"]})).await;
+    let job = &claimed.body["jobs"][0];
+    let report =
+        json!({"id": job["id"], "lease": job["lease"], "outcome": "complete", "result": 7});
+    post(&server, "/v1/settle", json!({"items": [report]})).await;
+    let ended = read(&mut waiting).await;
+    assert_eq!((&ended.body["state"], &ended.body["result"]), (&json!("completed"), &json!(7)));
+
+    assert_problem(&get(&server, &format!("{path}?wait_ms=60001")).await, 422, "wait_ms");
+    let missing = "/v1/jobs/019a8b2c-7d4e-7f01-8a23-456789abcdef?wait_ms=60000";
+    assert_eq!(get(&server, missing).await.status, 404, "at once");
 }
 
 #[tokio::test]

@@ -176,6 +176,17 @@ pub struct TraceHeaders {
     pub traceparent: String,
 }
 
+/// Request headers of an enqueue that can be repeated.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IdempotencyHeaders {
+    /// A repeated request with the same key (up to 200 bytes) returns the jobs that the first one stored, as long as they
+    /// exist. Jobs of the request cannot have `unique`.
+    #[param(rename = "idempotency-key", value_type = String, required = false)]
+    #[param(example = "0190f5f6-6f3c-4d9b-9d0c-7b1f6a3f0c11")]
+    pub idempotency_key: String,
+}
+
 /// Query for dead letters: the query for jobs without `state`.
 #[derive(Debug)]
 pub enum DeadList {}
