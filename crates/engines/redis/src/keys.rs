@@ -44,6 +44,11 @@ impl Keys {
         }
     }
 
+    /// Running jobs of a lane.
+    pub(crate) fn running(&self, lane: &LaneKey) -> Vec<u8> {
+        self.state(State::Running, false, lane)
+    }
+
     /// All jobs of a lane, by id.
     pub(crate) fn all(&self, lane: &LaneKey) -> Vec<u8> {
         self.lane("all", lane)
@@ -128,13 +133,17 @@ pub(crate) fn lane_of(text: &str) -> Option<LaneKey> {
 
 /// The field of a part.
 pub(crate) fn part(id: JobId, name: PartName) -> Vec<u8> {
-    let letter = match name {
+    [id.as_bytes().as_slice(), &[part_letter(name)]].concat()
+}
+
+/// The letter of a part.
+pub(crate) const fn part_letter(name: PartName) -> u8 {
+    match name {
         PartName::Payload => b'p',
         PartName::Checkpoint => b'c',
         PartName::Blob => b'b',
         PartName::Metadata => b'm',
-    };
-    [id.as_bytes().as_slice(), &[letter]].concat()
+    }
 }
 
 /// The field of a unique key.
