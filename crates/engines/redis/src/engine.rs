@@ -5,6 +5,7 @@ use crate::conn::error::{of_server, unavailable};
 use crate::fast::Leases;
 use crate::keys::Keys;
 use crate::options::Options;
+use crate::slow::edges::UNRESOLVED_MAX;
 use crate::slow::perform::{Run, Shared, Verb};
 use crate::wake::Wakeups;
 use redis::{Client, cmd};
@@ -60,7 +61,8 @@ impl RedisEngine {
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder)
             .with(Capability::Limits)
-            .with(Capability::Move);
+            .with(Capability::Move)
+            .with(Capability::Flows);
         if let Some(bytes_max) = open_store(&link, &keys, options.payload_bytes_max).await? {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -167,6 +169,10 @@ impl RedisEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
+                let ended = loaded.followed(&loaded.unresolved).collect();
+                run.continue_resolving(ended, request, &mut reply, now)?;
+                // There may be more behind a full list.
+                reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(request.budget);
             }
             Ok(reply)
         })

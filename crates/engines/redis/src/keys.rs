@@ -109,6 +109,16 @@ impl Keys {
         self.of_two("aging", queue)
     }
 
+    /// Dependencies of a job, by position.
+    pub(crate) fn inputs(&self, id: JobId) -> Vec<u8> {
+        self.of_two("input", &id.to_string())
+    }
+
+    /// Open dependencies on a job.
+    pub(crate) fn edges(&self, id: JobId) -> Vec<u8> {
+        self.of_two("edge", &id.to_string())
+    }
+
     /// Removed jobs of an hour.
     pub(crate) fn removed(&self, hour_ms: i64) -> Vec<u8> {
         self.of_two("removed", &hour_ms.to_string())
