@@ -35,16 +35,23 @@ pub(super) enum Driver {
 pub(super) enum Family {
     /// Contenders on PostgreSQL, compared with Windlass on the same server.
     Postgres,
+    /// Contenders on Redis that syncs before it answers.
+    RedisAlways,
+    /// Contenders on Redis that syncs every second: a crash of the machine loses about a second, for all of them alike.
+    RedisEverysec,
     /// Contenders with their own store, compared with Windlass in a directory.
     Own,
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 2] = [Self::Postgres, Self::Own];
+    pub(super) const ALL: [Self; 4] =
+        [Self::Postgres, Self::RedisAlways, Self::RedisEverysec, Self::Own];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Postgres => "On PostgreSQL",
+            Self::RedisAlways => "On Redis, synced at every write",
+            Self::RedisEverysec => "On Redis, synced every second",
             Self::Own => "With a store of their own",
         }
     }
@@ -102,21 +109,31 @@ const ALL: &[Contender] = &[
         driver: Driver::Rust("beanstalkd"),
         durability: "binlog, fsync at every write (-f 0)",
     },
-    Contender {
-        name: "bullmq-redis",
-        title: "BullMQ on Redis, AOF always (Node)",
-        store: StoreKind::RedisAlways,
-        driver: Driver::Node("bullmq"),
-        durability: "appendfsync always",
-    },
-    Contender {
-        name: "bullmq-redis-everysec",
-        title: "BullMQ on Redis, AOF everysec (Node)",
-        store: StoreKind::RedisEverysec,
-        driver: Driver::Node("bullmq"),
-        durability: "appendfsync everysec: **weaker, a crash loses up to a second**",
-    },
+    on_redis("windlass-redis", "Windlass, redis://, AOF always", Driver::Ours),
+    on_redis("bullmq-redis", "BullMQ, AOF always (Node)", Driver::Node("bullmq")),
+    every_second("windlass-redis-everysec", "Windlass, redis://, AOF everysec", Driver::Ours),
+    every_second("bullmq-redis-everysec", "BullMQ, AOF everysec (Node)", Driver::Node("bullmq")),
 ];
+
+const fn on_redis(name: &'static str, title: &'static str, driver: Driver) -> Contender {
+    Contender {
+        name,
+        title,
+        store: StoreKind::RedisAlways,
+        driver,
+        durability: "appendfsync always",
+    }
+}
+
+const fn every_second(name: &'static str, title: &'static str, driver: Driver) -> Contender {
+    Contender {
+        name,
+        title,
+        store: StoreKind::RedisEverysec,
+        driver,
+        durability: "appendfsync everysec: a crash of the machine loses about a second",
+    }
+}
 
 const fn on_postgres(name: &'static str, title: &'static str, driver: Driver) -> Contender {
     Contender { name, title, store: StoreKind::Postgres, driver, durability: COMMITTED }
@@ -152,15 +169,12 @@ impl Contender {
         self.driver == Driver::Ours
     }
 
-    /// Whether a crash may lose an acknowledged job, unlike with Windlass.
-    pub(super) fn is_weaker(&self) -> bool {
-        self.store == StoreKind::RedisEverysec
-    }
-
     pub(super) const fn family(&self) -> Family {
         match self.store {
             StoreKind::Postgres => Family::Postgres,
-            _ => Family::Own,
+            StoreKind::RedisAlways => Family::RedisAlways,
+            StoreKind::RedisEverysec => Family::RedisEverysec,
+            StoreKind::Beanstalkd | StoreKind::Directory => Family::Own,
         }
     }
 }
@@ -178,6 +192,8 @@ mod tests {
     fn peers_come_with_ours_of_the_same_family() {
         assert_eq!(names(&["beanstalkd"]), ["windlass-local", "beanstalkd"]);
         assert_eq!(names(&["pg-boss"]), ["windlass-postgres", "pg-boss"]);
+        let everysec = ["windlass-redis-everysec", "bullmq-redis-everysec"];
+        assert_eq!(names(&["bullmq-redis-everysec"]), everysec);
         assert_eq!(names(&[]).len(), ALL.len());
     }
 

@@ -95,10 +95,9 @@ fn wins(results: &Results) -> String {
         text.push_str("Nowhere by the median of this run's measurements.\n");
     }
     for (figure, peer, ratio) in ahead {
-        let weaker = if peer.is_weaker() { " with weaker durability" } else { "" };
         let certain = if ratio.max < 1.0 { "" } else { "; within the spread" };
         text.push_str(&format!(
-            "- **{}**, {}: {} is ahead{weaker}, {} against {}; the ratio is {}{certain}\n",
+            "- **{}**, {}: {} is ahead, {} against {}; the ratio is {}{certain}\n",
             figure.name(),
             figure.workload.about(),
             peer.title,

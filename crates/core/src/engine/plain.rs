@@ -191,7 +191,39 @@ impl QueueSettings {
     }
 }
 
+impl QueueSettings {
+    /// Whether claims from the queue and completions in it concern no settings but its gates: no limit, no hold, no turn to
+    /// serve, and no index of waiting jobs by age.
+    pub const fn starts_plainly(&self) -> bool {
+        let Self {
+            // A gate: a claim takes nothing behind it.
+            paused: _,
+            // A claim only lowers the depth.
+            max_depth: _,
+            order,
+            // These are about jobs that have ended.
+            retention: _,
+            dead_bytes_max: _,
+            keep_max: _,
+            max_wait_ms,
+            limits,
+            // Opens by time.
+            held_until,
+        } = self;
+        limits.is_empty()
+            && max_wait_ms.is_none()
+            && held_until.is_none()
+            && !matches!(order, Order::Fair)
+    }
+}
+
 impl KindSettings {
+    /// Whether claims and completions of the kind concern no settings but its gate: no limit, and no permits to use up.
+    pub const fn starts_plainly(&self) -> bool {
+        let Self { paused: _, permits, limits } = self;
+        permits.is_none() && limits.is_empty()
+    }
+
     /// Whether plain jobs of the kind may be stored without reading these settings: no limit by group. `by_group` is
     /// whether a limit counts by group: others stop claims, not enqueues.
     pub fn is_plain(&self, by_group: impl FnMut(&Name) -> bool) -> bool {
@@ -368,6 +400,25 @@ mod tests {
         assert!(!with(|it| it.order = Order::Lifo));
         assert!(!with(|it| it.order = Order::Fair));
         assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
+    }
+
+    #[test]
+    fn claims_concern_settings_that_count_order_or_list_what_waits() {
+        let with = |change: fn(&mut QueueSettings)| {
+            let mut settings = QueueSettings::default();
+            change(&mut settings);
+            settings.starts_plainly()
+        };
+        assert!(with(|it| it.paused = true) && with(|it| it.order = Order::Lifo));
+        assert!(with(|it| it.max_depth = Some(1)) && with(|it| it.keep_max.dead = Some(1)));
+        assert!(!with(|it| it.order = Order::Fair) && !with(|it| it.max_wait_ms = Some(1)));
+        assert!(!with(|it| it.limits.push("l".into())));
+        assert!(!with(|it| it.held_until = Some(Timestamp::EPOCH)));
+        let kind = KindSettings { paused: true, ..KindSettings::default() };
+        assert!(kind.starts_plainly());
+        let permits = KindSettings { permits: Some(1), ..KindSettings::default() };
+        let limits = KindSettings { limits: vec!["l".into()], ..KindSettings::default() };
+        assert!(!permits.starts_plainly() && !limits.starts_plainly());
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use crate::conn::Link;
 use crate::conn::error::{of_server, unavailable};
+use crate::fast::Leases;
 use crate::keys::Keys;
 use crate::options::Options;
+use crate::slow::edges::UNRESOLVED_MAX;
 use crate::slow::perform::{Run, Shared, Verb};
 use crate::wake::Wakeups;
 use redis::{Client, cmd};
@@ -33,6 +35,9 @@ pub(crate) struct Inner {
     name: String,
     /// Generates ids for jobs without one.
     ids: Mutex<Ids>,
+    /// Whether plain requests may do without the executor; always, but in tests.
+    pub(crate) fast_paths: FastPaths,
+    pub(crate) leases: Leases,
 }
 
 impl fmt::Debug for RedisEngine {
@@ -56,7 +61,8 @@ impl RedisEngine {
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder)
             .with(Capability::Limits)
-            .with(Capability::Move);
+            .with(Capability::Move)
+            .with(Capability::Flows);
         if let Some(bytes_max) = open_store(&link, &keys, options.payload_bytes_max).await? {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -67,7 +73,14 @@ impl RedisEngine {
         }
         let wakeups = Wakeups::start(client, Arc::clone(&link), keys.one("wake"));
         let shared = Shared::new(link, keys, capabilities, options.clock, options.random);
-        let inner = Inner { shared, wakeups, name: options.name, ids: Mutex::default() };
+        let inner = Inner {
+            shared,
+            wakeups,
+            name: options.name,
+            ids: Mutex::default(),
+            fast_paths: options.fast_paths,
+            leases: Leases::default(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -84,7 +97,8 @@ impl RedisEngine {
         Ok(done.reply)
     }
 
-    async fn enqueue_slow(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+    /// Stores jobs of any kind, on the slow path.
+    pub(crate) async fn enqueue_slow(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let wants = Wants::of_enqueue(&request);
         let mut fresh: Vec<JobId> = Vec::new();
         self.perform(Verb::adding(wants), |run, now| {
@@ -97,14 +111,14 @@ impl RedisEngine {
     }
 
     /// Gives ids to jobs without one; returns the new ids.
-    fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
+    pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
         let mut ids = lock(&self.inner.ids);
         let without = jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived);
         without.map(|job| *job.id.insert(ids.next(now, &*self.inner.shared.random))).collect()
     }
 
     /// Settles reports. The claim is a transaction of its own, so that its conflicts do not concern the reports.
-    async fn settle_slow(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
+    pub(crate) async fn settle_slow(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
         let claim = request.claim.take();
         let wants = Wants::of_settle(&request);
         let settled = self.perform(Verb::draining(wants), |run, now| {
@@ -155,6 +169,10 @@ impl RedisEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
+                let ended = loaded.followed(&loaded.unresolved).collect();
+                run.continue_resolving(ended, request, &mut reply, now)?;
+                // There may be more behind a full list.
+                reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(request.budget);
             }
             Ok(reply)
         })
@@ -235,10 +253,13 @@ impl Jobs for RedisEngine {
         &self.inner.shared.capabilities
     }
 
-    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+    fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
             request.check()?;
-            self.enqueue_slow(request).await
+            match self.enqueue_fast(&mut request).await? {
+                Some(enqueued) => Ok(enqueued),
+                None => self.enqueue_slow(request).await,
+            }
         })
     }
 
@@ -251,6 +272,9 @@ impl Jobs for RedisEngine {
     fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
         Box::pin(async move {
             request.check()?;
+            if let Some(beaten) = self.heartbeat_fast(&request).await? {
+                return Ok(beaten);
+            }
             let wants = Wants::of_heartbeat(&request, None);
             self.perform(Verb::draining(wants), |run, now| run.heartbeat(request.clone(), now))
                 .await
@@ -267,7 +291,10 @@ impl Jobs for RedisEngine {
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(async move {
             request.check()?;
-            self.claim_slow(&request).await
+            match self.claim_fast(&request).await? {
+                Some(claimed) => Ok(claimed),
+                None => self.claim_slow(&request).await,
+            }
         })
     }
 
@@ -278,7 +305,10 @@ impl Jobs for RedisEngine {
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
             request.check()?;
-            self.settle_slow(request).await
+            match self.settle_fast(&request).await? {
+                Some(settled) => Ok(settled),
+                None => self.settle_slow(request).await,
+            }
         })
     }
 

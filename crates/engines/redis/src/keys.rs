@@ -44,6 +44,11 @@ impl Keys {
         }
     }
 
+    /// Running jobs of a lane.
+    pub(crate) fn running(&self, lane: &LaneKey) -> Vec<u8> {
+        self.state(State::Running, false, lane)
+    }
+
     /// All jobs of a lane, by id.
     pub(crate) fn all(&self, lane: &LaneKey) -> Vec<u8> {
         self.lane("all", lane)
@@ -104,6 +109,16 @@ impl Keys {
         self.of_two("aging", queue)
     }
 
+    /// Dependencies of a job, by position.
+    pub(crate) fn inputs(&self, id: JobId) -> Vec<u8> {
+        self.of_two("input", &id.to_string())
+    }
+
+    /// Open dependencies on a job.
+    pub(crate) fn edges(&self, id: JobId) -> Vec<u8> {
+        self.of_two("edge", &id.to_string())
+    }
+
     /// Removed jobs of an hour.
     pub(crate) fn removed(&self, hour_ms: i64) -> Vec<u8> {
         self.of_two("removed", &hour_ms.to_string())
@@ -128,13 +143,17 @@ pub(crate) fn lane_of(text: &str) -> Option<LaneKey> {
 
 /// The field of a part.
 pub(crate) fn part(id: JobId, name: PartName) -> Vec<u8> {
-    let letter = match name {
+    [id.as_bytes().as_slice(), &[part_letter(name)]].concat()
+}
+
+/// The letter of a part.
+pub(crate) const fn part_letter(name: PartName) -> u8 {
+    match name {
         PartName::Payload => b'p',
         PartName::Checkpoint => b'c',
         PartName::Blob => b'b',
         PartName::Metadata => b'm',
-    };
-    [id.as_bytes().as_slice(), &[letter]].concat()
+    }
 }
 
 /// The field of a unique key.

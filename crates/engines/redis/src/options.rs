@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::Clock;
 use windlass_core::{Result, check_name};
@@ -18,6 +19,7 @@ pub struct Options {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) scripts: bool,
+    pub(crate) fast_paths: FastPaths,
 }
 
 impl Options {
@@ -30,6 +32,7 @@ impl Options {
             clock: None,
             random: Arc::new(SystemRandom),
             scripts: false,
+            fast_paths: FastPaths::default(),
         }
     }
 
@@ -67,6 +70,14 @@ impl Options {
     #[must_use]
     pub fn random(mut self, random: Arc<dyn Random>) -> Self {
         self.random = random;
+        self
+    }
+
+    /// For tests: with this switch of the fast paths. Without them, the executor carries out every request.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn test_fast_paths(mut self, switch: FastPaths) -> Self {
+        self.fast_paths = switch;
         self
     }
 

@@ -4,7 +4,8 @@ mod common;
 
 use common::{OwnStore, url};
 use windlass_core::engine::*;
-use windlass_core::model::NewJob;
+use windlass_core::JobId;
+use windlass_core::model::{Limit, NewJob, QueuePatch};
 use windlass_redis::{Options, RedisEngine};
 
 async fn command(line: &[&[u8]]) -> redis::Value {
@@ -32,13 +33,56 @@ async fn a_check_finds_and_repairs_every_kind_of_damage() {
     command(&[b"ZADD", &key("paused:q k"), b"0", ids[1].as_bytes()]).await;
     command(&[b"HDEL", &key("holder"), b"q c"]).await;
     command(&[b"ZADD", &key("all:q k"), b"0", &[7; 16]]).await;
+    // Claims do not look at the lane any more, and it is not known.
+    command(&[b"SREM", &key("open:q"), b"k"]).await;
+    command(&[b"SREM", &key("lanes"), b"q k"]).await;
     let found = engine.check(false).await.unwrap().value;
-    assert_eq!((found.jobs, found.findings.len()), (3, 3 + 1 + 1 + 1), "{:?}", found.findings);
+    assert_eq!((found.jobs, found.findings.len()), (3, 3 + 1 + 1 + 1 + 2), "{:?}", found.findings);
     assert!(found.findings.iter().all(|finding| !finding.repaired));
     let repaired = engine.check(true).await.unwrap().value;
-    assert!(repaired.findings.len() == 6 && repaired.findings.iter().all(|it| it.repaired));
+    assert!(repaired.findings.len() == 8 && repaired.findings.iter().all(|it| it.repaired));
     assert_eq!(engine.check(false).await.unwrap().value.findings, []);
     let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
     let claim = Claim::new(Claimant::Session { session, claim_no: 1 }, "q", 10);
     assert_eq!(engine.claim(claim).await.unwrap().value.jobs.len(), 3);
+}
+
+#[tokio::test]
+async fn a_check_repairs_sessions_lines_and_dependencies() {
+    let store = OwnStore::new();
+    let engine = RedisEngine::connect(Options::new(url()).name(&store.name)).await.unwrap();
+    let limit = Configure::limit("l", Limit::max_running(1).by_group());
+    let mut listed = QueuePatch::default();
+    listed.limits = Some(vec!["l".into()]);
+    for item in engine.configure(vec![limit, Configure::queue("q", listed)]).await.unwrap().value {
+        item.unwrap();
+    }
+    let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
+    let jobs = [1, 2].map(|_| NewJob::new("k").queue("q").group("g"));
+    let first = engine.enqueue(Enqueue::each(jobs)).await.unwrap().value.remove(0).unwrap().id;
+    let after = NewJob::new("k").queue("other").after(first);
+    let after = engine.enqueue(Enqueue::each([after])).await.unwrap().value.remove(0).unwrap().id;
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+    let key = |name: &str| format!("windlass:{{{}}}:{name}", store.name).into_bytes();
+    let edge = [after.as_bytes().as_slice(), &[0; 4]].concat();
+    command(&[b"ZREM", &key("opening:q"), b"k g"]).await;
+    command(&[b"ZADD", &key("expiry"), b"1", session.as_str().as_bytes()]).await;
+    command(&[b"ZADD", &key("expiry"), b"1", b"nobody"]).await;
+    command(&[b"ZREM", &key(&format!("edge:{first}")), &edge]).await;
+    command(&[b"HSET", &key(&format!("input:{}", JobId::from_bytes([9; 16]))), b"x", b"y"]).await;
+    let found = engine.check(false).await.unwrap().value.findings;
+    assert_eq!(found.len(), 5, "{found:?}");
+    let repaired = engine.check(true).await.unwrap().value.findings;
+    assert!(repaired.len() == 5 && repaired.iter().all(|finding| finding.repaired), "{repaired:?}");
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+    // What was repaired is used: the first job runs, ends, and both others follow.
+    let claim = |queue: &str, claim_no| {
+        Claim::new(Claimant::Session { session: session.clone(), claim_no }, queue, 10)
+    };
+    let one = engine.claim(claim("q", 1)).await.unwrap().value.jobs.remove(0);
+    assert_eq!(one.header.id, first);
+    let done = SettleItem::new(first, one.lease.clone(), Outcome::Complete { result: None });
+    engine.settle(Settle::new([done])).await.unwrap().value.items.remove(0).unwrap();
+    assert_eq!(engine.claim(claim("q", 2)).await.unwrap().value.jobs.len(), 1);
+    assert_eq!(engine.claim(claim("other", 3)).await.unwrap().value.jobs[0].header.id, after);
 }

@@ -1,7 +1,8 @@
 //! The Lua functions: one source, as a function library or, where the server has no functions, as scripts.
 
 /// The functions.
-const SOURCE: &str = include_str!("../../lua/windlass.lua");
+const SOURCE: &str =
+    concat!(include_str!("../../lua/windlass.lua"), include_str!("../../lua/fast.lua"));
 /// The library carries its version in its name and in the names of its functions, so that programs of several versions
 /// can share a server.
 const LIBRARY: &str = "#!lua name=windlass_1\n";
@@ -15,6 +16,14 @@ pub(crate) enum Function {
     Commit,
     /// The same for verbs that must work when memory is full.
     Drain,
+    /// Stores plain jobs.
+    Enqueue,
+    /// Leases plain jobs of one queue.
+    Claim,
+    /// Completes plain jobs, and claims.
+    Settle,
+    /// Keeps a session alive.
+    Beat,
 }
 
 impl Function {
@@ -23,13 +32,17 @@ impl Function {
             Self::Load => "windlass_1_load",
             Self::Commit => "windlass_1_commit",
             Self::Drain => "windlass_1_drain",
+            Self::Enqueue => "windlass_1_enqueue",
+            Self::Claim => "windlass_1_claim",
+            Self::Settle => "windlass_1_settle",
+            Self::Beat => "windlass_1_beat",
         }
     }
 
     const fn works_without_memory(self) -> bool {
         match self {
-            Self::Load | Self::Drain => true,
-            Self::Commit => false,
+            Self::Load | Self::Drain | Self::Claim | Self::Settle | Self::Beat => true,
+            Self::Commit | Self::Enqueue => false,
         }
     }
 

@@ -103,7 +103,7 @@ impl Link {
 
     /// Calls a function. Loads the library if the server does not have it, or runs the function as a script if the
     /// server has no functions.
-    async fn call(
+    pub(crate) async fn call(
         &self,
         live: &Live,
         function: Function,
@@ -206,7 +206,8 @@ fn packed(function: Function, as_script: bool, body: &Commands, head: &[Vec<u8>]
     command
 }
 
-fn malformed() -> Trouble {
+/// The reply of a function is not what it should be.
+pub(crate) fn malformed() -> Trouble {
     corrupt(&"a function returned something else than expected").into()
 }
 

@@ -4,6 +4,7 @@ use super::error::{of_server, unavailable};
 use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
 use std::collections::HashMap;
+use std::time::Instant;
 use windlass_core::engine::{Durability, Epoch};
 use windlass_core::{Error, Result, Timestamp};
 
@@ -19,9 +20,17 @@ pub(crate) struct Server {
     pub(crate) started_at: Timestamp,
     /// What an acknowledged write survives.
     pub(crate) durability: Durability,
+    /// The time of the server when it was asked, and of this process.
+    asked_at: (Timestamp, Instant),
 }
 
 impl Server {
+    /// The time of the server, estimated: for new ids, and to refuse ids that are a day off. Never stored as a time.
+    pub(crate) fn about_now(&self) -> Timestamp {
+        let (time, when) = self.asked_at;
+        time.plus(when.elapsed().as_millis() as u64)
+    }
+
     /// Asks the server about itself, and refuses one that could lose or evict jobs unnoticed.
     pub(crate) async fn ask(conn: &mut MultiplexedConnection) -> Result<Self> {
         let info = info(conn).await?;
@@ -56,6 +65,7 @@ impl Server {
             epoch: Epoch::new(format!("{}.{}", text("run_id"), text("master_replid"))),
             started_at: now.minus(up * 1_000),
             durability,
+            asked_at: (now, Instant::now()),
         })
     }
 }

@@ -32,6 +32,7 @@ impl RedisEngine {
             let view = |found: Option<record::Found>| found.map(|it| it.entry.view(request.parts));
             let mut jobs: Vec<Option<Job>> = found.into_iter().map(view).collect();
             show_running(transaction, jobs.iter_mut().flatten(), loaded).await?;
+            show_inputs(transaction, jobs.iter_mut().flatten(), loaded).await?;
             Ok::<_, Trouble>(jobs)
         };
         let value = read.await.map_err(Trouble::into_error)?;
@@ -158,6 +159,21 @@ pub(crate) async fn read_jobs(
         }
     }
     Ok(jobs)
+}
+
+/// Adds their dependencies to jobs.
+async fn show_inputs(
+    transaction: &Transaction<'_>,
+    jobs: impl Iterator<Item = &mut Job>,
+    loaded: &mut Loaded,
+) -> Try<()> {
+    let mut jobs: Vec<&mut Job> = jobs.filter(|job| job.dependencies.total > 0).collect();
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.header.id).collect();
+    let inputs = transaction.read_inputs(&ids, false, loaded).await?;
+    for (job, (_, inputs)) in jobs.iter_mut().zip(inputs) {
+        job.inputs = inputs.into_values().collect();
+    }
+    Ok(())
 }
 
 /// Adds their limits, the host and the expiry of the lease to running jobs.

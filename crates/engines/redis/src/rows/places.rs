@@ -41,6 +41,9 @@ pub(crate) fn places(keys: &Keys, entry: &Entry, ages: bool) -> Places {
             places.insert((keys.state(state, own, &lane), id.clone()), listed_at);
         }
     }
+    if entry.job.followed && state.is_terminal() {
+        places.insert((keys.one("unresolved"), id.clone()), 0);
+    }
     if let Some(leased) = &entry.leased {
         let held = small::held(leased.claim_no, header.id);
         places.insert((keys.held(leased.session.as_str()), held), 0);

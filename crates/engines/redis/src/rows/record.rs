@@ -1,22 +1,27 @@
 //! The record of a job: everything but its parts, in one value.
 //!
-//! A record is a head of fixed length (format, length of the snapshot, number and time of its entry), and a snapshot, in
+//! A record is a head of fixed length (format, number and time of its entry, length of the snapshot), and a snapshot, in
 //! which times are relative to the one in the head. Functions can therefore give a new job its number and its time without
-//! knowing the snapshot.
+//! knowing the snapshot. The fast paths append the claim and the completion of a plain job; what they mean for the job is
+//! decided here, when the record is read.
 
+use super::small;
 use crate::keys;
-use windlass_core::engine::Lease;
-use windlass_core::engine::SessionId;
-use windlass_core::model::{Counters, Header, Job, Name, Part, PartName, PartSet, Parts};
+use windlass_core::engine::{Lease, SessionId};
+use windlass_core::model::{
+    AttemptEnd, Counters, Finish, Header, Job, Name, Part, PartName, PartSet, Parts, State,
+};
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, Leased};
 use windlass_workset::codec::{self, Damaged, Decoded, Spec, Tail};
 use windlass_workset::pack::{Pack, Unpack};
 
-/// The format of a record that consists of a snapshot.
+/// The formats of a record: a snapshot, after which the fast paths have claimed the job, and after that completed it.
 const SNAPSHOT: u8 = 1;
+const CLAIMED: u8 = 2;
+const COMPLETED: u8 = 3;
 /// The length of a head.
-const HEAD: usize = 1 + 4 + 8 + 8;
+const HEAD: usize = 1 + 8 + 8 + 4;
 
 /// Bits of the flags.
 mod flag {
@@ -29,6 +34,8 @@ mod flag {
     pub(super) const ALONE: i64 = 32;
     /// The first of four flags, one for each part that the job has.
     pub(super) const PARTS: i64 = 64;
+    /// Others depend on the job.
+    pub(super) const FOLLOWED: i64 = 1_024;
 }
 
 /// The columns of a job that only this store needs.
@@ -46,14 +53,19 @@ pub(crate) type Found = windlass_workset::Found<JobRow>;
 /// Encodes a job.
 pub(crate) fn encode(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
     let since = entry.job.header.created_at;
-    let snapshot = snapshot(entry, row)?;
-    let mut record = Vec::with_capacity(HEAD + snapshot.len());
+    let body = body(entry, row)?;
+    let mut record = Vec::with_capacity(HEAD + body.len());
     record.push(SNAPSHOT);
-    record.extend_from_slice(&(snapshot.len() as u32).to_be_bytes());
     record.extend_from_slice(&entry.seq.to_be_bytes());
     record.extend_from_slice(&since.as_millis().to_be_bytes());
-    record.extend_from_slice(&snapshot);
+    record.extend_from_slice(&body);
     Ok(record)
+}
+
+/// What follows the number and the time of entry: the snapshot, behind its length.
+pub(crate) fn body(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
+    let snapshot = snapshot(entry, row)?;
+    Ok([(snapshot.len() as u32).to_be_bytes().as_slice(), &snapshot].concat())
 }
 
 fn snapshot(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
@@ -68,6 +80,7 @@ fn snapshot(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
         (entry.holds_key, flag::HOLDS_KEY),
         (entry.leased.is_some(), flag::LEASED),
         (row.alone, flag::ALONE),
+        (job.followed, flag::FOLLOWED),
     ] {
         flags |= if on { flag } else { 0 };
     }
@@ -105,13 +118,86 @@ fn snapshot(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
 /// loaded.
 pub(crate) fn decode(id: JobId, record: &[u8]) -> Decoded<Found> {
     let mut list = Unpack(record);
-    if list.u8()? != SNAPSHOT {
+    let format = list.u8()?;
+    if ![SNAPSHOT, CLAIMED, COMPLETED].contains(&format) {
         return Err(Damaged::new(&"a record of a newer version"));
     }
-    let len = u32::from_be_bytes(list.raw(4)?.try_into().unwrap_or_default());
     let seq = list.u64()?;
     let since = Timestamp::from_millis(list.u64()?.cast_signed());
-    let mut list = Unpack(list.raw(len as usize)?);
+    let len = u32::from_be_bytes(list.raw(4)?.try_into().unwrap_or_default());
+    let snapshot = list.raw(len as usize)?;
+    let mut found = read_snapshot(id, (seq, since), snapshot)?;
+    if format >= CLAIMED {
+        add_claim(&mut found.entry, &mut list)?;
+    }
+    if format == COMPLETED {
+        add_completion(&mut found.entry, list)?;
+    }
+    Ok(found)
+}
+
+/// Adds a claim by the fast path, as the executor would have written it.
+fn add_claim(entry: &mut Entry, list: &mut Unpack<'_>) -> Decoded<()> {
+    entry.seq = list.u64()?;
+    let started_at = Timestamp::from_millis(list.u64()?.cast_signed());
+    let token = u128::from_be_bytes(list.raw(16)?.try_into().unwrap_or_default());
+    let claim_no = list.u64()?;
+    // The flag is for functions only.
+    list.u8()?;
+    let (session, worker) = (short(list)?, short(list)?);
+    let job = &mut entry.job;
+    job.state = State::Running;
+    job.transitions = job.transitions.saturating_add(1);
+    (job.changed_at, job.started_at) = (started_at, Some(started_at));
+    let attempt = &mut job.header.counters.attempt;
+    *attempt = attempt.saturating_add(1);
+    entry.leased = Some(Leased {
+        lease: Lease::from(codec::token_of(token)),
+        session: SessionId::new(session),
+        claim_no,
+        worker: worker.to_owned(),
+        started_at,
+    });
+    Ok(())
+}
+
+/// Adds a completion by the fast path, as the executor would have written it.
+fn add_completion(entry: &mut Entry, mut list: Unpack<'_>) -> Decoded<()> {
+    let ended_at = Timestamp::from_millis(list.u64()?.cast_signed());
+    let has_result = list.u8()? != 0;
+    entry.end_attempt(AttemptEnd::Complete, None, ended_at);
+    entry.waits = false;
+    let job = &mut entry.job;
+    job.state = State::Completed;
+    job.transitions = job.transitions.saturating_add(1);
+    (job.changed_at, job.finished_at) = (ended_at, Some(ended_at));
+    job.header.counters.crashes = 0;
+    job.finish = Some(Finish::Completed);
+    job.result = has_result.then(|| Part::new(list.0.to_vec()));
+    Ok(())
+}
+
+/// What the fast path appends to a record that it completes, after the time.
+pub(crate) fn end_of(result: Option<&[u8]>) -> Vec<u8> {
+    match result {
+        Some(bytes) => [&[1], bytes].concat(),
+        None => vec![0],
+    }
+}
+
+/// A text behind two bytes of length.
+fn short<'a>(list: &mut Unpack<'a>) -> Decoded<&'a str> {
+    let len = u16::from_be_bytes(list.raw(2)?.try_into().unwrap_or_default());
+    small::text(list.raw(len.into())?)
+}
+
+/// Reads a snapshot.
+fn read_snapshot(
+    id: JobId,
+    (seq, since): (u64, Timestamp),
+    snapshot: &[u8],
+) -> Decoded<Found> {
+    let mut list = Unpack(snapshot);
     let flags = list.int()?;
     let is = |flag: i64| flags & flag != 0;
     let state = codec::state(list.u8()?.into())?;
@@ -147,6 +233,7 @@ pub(crate) fn decode(id: JobId, record: &[u8]) -> Decoded<Found> {
     job.transitions = transitions;
     (job.started_at, job.finished_at) = (started_at, finished_at);
     job.cancel_requested = is(flag::CANCEL_REQUESTED);
+    job.followed = is(flag::FOLLOWED);
     let mut entry = Entry::new(job);
     (entry.seq, entry.rank, entry.ready_at, entry.leased) = (seq, rank, ready_at, leased);
     entry.holds_key = is(flag::HOLDS_KEY);
@@ -185,6 +272,12 @@ pub(crate) fn add_part(entry: &mut Entry, name: PartName, stored: &[u8]) -> Deco
         *slot = part;
     }
     Ok(())
+}
+
+/// The part of a letter.
+pub(crate) fn read_part_name(letter: &[u8]) -> Decoded<PartName> {
+    let known = PartName::ALL.into_iter().find(|name| [keys::part_letter(*name)] == letter);
+    known.ok_or_else(|| Damaged::new(&"a part without a name"))
 }
 
 /// The names of the parts in a set, and the fields under which they are stored.

@@ -2,15 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::WorkerInfo;
+use windlass_core::model::PartName;
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, Head, LineHead, LinePlace, SessionEntry, UniqueHold};
+use windlass_workset::Place;
 use windlass_workset::codec::{self, Damaged, Decoded};
 use windlass_workset::pack::{Pack, Unpack};
 
-/// Bits of the last byte of a member of `ready`.
+/// Bits of the last byte of a member of `ready`, which say what functions need to know about the job.
 pub(crate) const SUSPECT: u8 = 1;
 /// The job can be completed by changing only its record and its place.
-pub(crate) const PLAIN: u8 = 2;
+const PLAIN: u8 = 2;
+/// Its claim changes more than its record and its place: it can expire, or limits count it.
+const TIED: u8 = 4;
+/// The first of four bits, one for each part that the job has.
+const PARTS: u8 = 8;
+
+/// Parts as the bits of a member of `ready`.
+pub(crate) fn part_bits(has: impl Fn(PartName) -> bool) -> u8 {
+    let names = PartName::ALL.into_iter().filter(|name| has(*name));
+    names.map(|name| PARTS << name as u8).sum()
+}
 
 /// A number whose text order is its order.
 pub(crate) const fn ordered(value: i64) -> [u8; 8] {
@@ -34,9 +46,16 @@ pub(crate) fn read_entered(member: &[u8]) -> Decoded<(u64, JobId)> {
 
 /// A member of `ready`.
 pub(crate) fn ready(entry: &Entry) -> Vec<u8> {
+    [entered(entry.seq, entry.id()).as_slice(), &[ready_flags(entry)]].concat()
+}
+
+/// The last byte of a member of `ready`.
+pub(crate) fn ready_flags(entry: &Entry) -> u8 {
     let suspect = if entry.job.header.counters.is_suspect() { SUSPECT } else { 0 };
     let plain = if entry.job.completes_plainly(false) { PLAIN } else { 0 };
-    [entered(entry.seq, entry.id()).as_slice(), &[suspect | plain]].concat()
+    let is_tied = Place::of(entry).deadline.is_some() || !entry.job.limits.is_empty();
+    let tied = if is_tied { TIED } else { 0 };
+    suspect | plain | tied | part_bits(|name| entry.job.parts.get(name).is_some())
 }
 
 /// Reads a member of `ready` and its score.
@@ -105,28 +124,31 @@ pub(crate) fn read_unique(stored: &[u8]) -> Decoded<UniqueHold> {
     Ok(UniqueHold { holder, until: (until != i64::MIN).then(|| Timestamp::from_millis(until)) })
 }
 
-/// A session as JSON, behind the length and the name of its worker, which functions read.
+/// A session: when it expires, its time to live, and the name of its worker, which functions read; and the rest as JSON.
 pub(crate) fn session(session: &SessionEntry) -> Decoded<Vec<u8>> {
     let SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote } = session;
     let stored = StoredSession {
         info: info.clone(),
         opened_at: *opened_at,
-        ttl_ms: *ttl_ms,
-        expires_at: *expires_at,
         alone: *alone,
         remote: *remote,
     };
     let len = u16::try_from(worker.len()).map_err(|error| Damaged::new(&error))?;
     let json = codec::json(&stored)?;
-    Ok([len.to_be_bytes().as_slice(), worker.as_bytes(), json.as_bytes()].concat())
+    let (expires_at, ttl_ms) = (expires_at.as_millis().to_be_bytes(), ttl_ms.to_be_bytes());
+    let len = len.to_be_bytes();
+    let parts = [&expires_at[..], &ttl_ms, &len, worker.as_bytes(), json.as_bytes()];
+    Ok(parts.concat())
 }
 
 /// Reads [`session`].
 pub(crate) fn read_session(stored: &[u8]) -> Decoded<SessionEntry> {
     let mut list = Unpack(stored);
+    let expires_at = Timestamp::from_millis(list.u64()?.cast_signed());
+    let ttl_ms = list.u64()?;
     let len = u16::from_be_bytes(list.raw(2)?.try_into().unwrap_or_default());
     let worker = text(list.raw(len.into())?)?.to_owned();
-    let StoredSession { info, opened_at, ttl_ms, expires_at, alone, remote } =
+    let StoredSession { info, opened_at, alone, remote } =
         codec::from_text(Some(text(list.0)?))?;
     Ok(SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote })
 }
@@ -136,8 +158,6 @@ pub(crate) fn read_session(stored: &[u8]) -> Decoded<SessionEntry> {
 struct StoredSession {
     info: WorkerInfo,
     opened_at: Timestamp,
-    ttl_ms: u64,
-    expires_at: Timestamp,
     alone: bool,
     remote: bool,
 }

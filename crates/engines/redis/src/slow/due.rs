@@ -6,6 +6,7 @@ use crate::conn::script::Reads;
 use crate::keys::Keys;
 use crate::rows::places::ended;
 use crate::rows::small;
+use crate::slow::edges::UNRESOLVED_MAX;
 use crate::slow::transaction::{Loaded, Transaction};
 use std::collections::{BTreeMap, HashSet};
 use windlass_core::engine::{MaintainRequest, SessionId, Work};
@@ -37,6 +38,7 @@ impl Transaction<'_> {
         let mut due = match request.work {
             Work::Promote => {
                 self.find_openings(wants, loaded, most).await?;
+                self.find_unresolved(request, wants, loaded).await?;
                 self.scheduled(loaded, most).await?
             }
             Work::Expire => self.expiring(loaded, most).await?,
@@ -64,6 +66,25 @@ impl Transaction<'_> {
             due.push((small::at(score), id));
         }
         Ok(due)
+    }
+
+    /// Ended jobs whose dependents have not all learned it.
+    async fn find_unresolved(
+        &self,
+        request: MaintainRequest,
+        wants: &mut Wants,
+        loaded: &mut Loaded,
+    ) -> Try<()> {
+        let (mut reads, last) = (Reads::default(), UNRESOLVED_MAX.min(request.budget) - 1);
+        let last = last.to_string();
+        reads.peek("ZRANGE", &self.keys.one("unresolved"), &[b"0", last.as_bytes()]);
+        let replies = self.read(reads, loaded).await?;
+        for member in replies.members(0)? {
+            let id = small::id(member)?;
+            loaded.unresolved.push(id);
+            wants.own.insert(id);
+        }
+        Ok(())
     }
 
     /// The lines whose time has come, and the time of the first one after them.

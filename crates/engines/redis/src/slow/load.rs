@@ -46,19 +46,27 @@ impl Transaction<'_> {
         // Also without rows to load: a run needs the time, a number and the settings.
         let mut first = true;
         while first || !wants.is_empty() {
-            first = false;
             let mut links = Wants { heirs: wants.heirs, parts: wants.parts, ..Wants::default() };
             let mut late = false;
             loop {
                 links.slots.extend(wants.slots.iter().cloned());
                 links.lines.extend(wants.lines.iter().cloned());
                 links.groups.extend(wants.groups.iter().cloned());
+                links.edges.extend(wants.edges.iter().copied());
+                links.inputs.extend(wants.inputs.iter().copied());
                 wants = self.load_once(wants, late, loaded).await?;
                 late = true;
                 if wants.is_empty() {
                     break;
                 }
             }
+            // Dependents of dependents are loaded once a run needs them.
+            if first && links.heirs {
+                let known: Vec<JobId> = loaded.jobs.keys().copied().collect();
+                links.edges.extend(loaded.followed(&known));
+            }
+            first = false;
+            self.load_edges(&links, loaded).await?;
             wants = loaded.linked(&links);
         }
         if let Some(request) = due {
@@ -278,6 +286,10 @@ pub(crate) fn found(
 /// Wants the keys, the group and the session of a job that may be changed.
 fn add_links(found: &Found, wants: &Wants, more: &mut Wants, loaded: &Loaded) {
     let (entry, header) = (&found.entry, &found.entry.job.header);
+    // If it is removed, its open edges are, too.
+    if entry.job.state.is_terminal() && entry.job.dependencies.open > 0 {
+        more.inputs.insert(entry.id());
+    }
     if let Some(slot) = entry.unique_slot().filter(|_| !wants.moving_up)
         && !loaded.uniques.contains_key(&slot)
     {

@@ -1,6 +1,7 @@
 //! The slow path: loads rows, runs the executor over them, and commits the difference. Makes no decisions about jobs.
 
 mod due;
+pub(crate) mod edges;
 mod groups;
 mod heads;
 pub(crate) mod load;

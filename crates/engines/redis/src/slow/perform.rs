@@ -140,7 +140,8 @@ impl Shared {
     pub(crate) async fn look(&self) -> Result<(Transaction<'_>, Loaded)> {
         for _ in 0..TRIES_MAX {
             let attempt = async {
-                let transaction = self.begin().await?;
+                let mut transaction = self.begin().await?;
+                transaction.numbers = false;
                 let mut loaded = Loaded::default();
                 transaction.read(Reads::default(), &mut loaded).await?;
                 Ok((transaction, loaded))

@@ -6,6 +6,7 @@ use crate::keys::{Keys, key_field, lane_text, slot};
 use crate::rows::places::{self, Places, places};
 use crate::rows::record::{self, JobRow};
 use crate::rows::small;
+use crate::slow::edges::save_edges;
 use crate::slow::groups::lane_field;
 use crate::slow::load::tenant_member;
 use crate::slow::transaction::{Transaction, WorkingSet};
@@ -68,7 +69,9 @@ pub(super) fn saves(
     saver.settings()?;
     saver.groups()?;
     saver.removed();
-    Ok(saver.into_commands())
+    let mut writes = saver.into_commands();
+    save_edges(transaction.keys, set, &mut writes)?;
+    Ok(writes)
 }
 
 impl Saver<'_, '_> {

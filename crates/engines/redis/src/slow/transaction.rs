@@ -38,6 +38,8 @@ pub(crate) struct Transaction<'a> {
     pub(crate) running_groups: Mutex<RunningGroups>,
     loads: Mutex<Vec<(Reads, Vec<u8>)>>,
     begun: AtomicBool,
+    /// Whether it takes a number for new entries; one that only reads does not, so that it writes nothing.
+    pub(crate) numbers: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -58,6 +60,7 @@ impl<'a> Transaction<'a> {
             running_groups: Mutex::default(),
             loads: Mutex::default(),
             begun: AtomicBool::new(false),
+            numbers: true,
         }
     }
 
@@ -72,7 +75,9 @@ impl<'a> Transaction<'a> {
         let count = reads.0.len();
         if begins {
             reads.expect("GET", &self.keys.one("revision"), &[]);
-            reads.peek("INCR", &self.keys.one("seq"), &[]);
+            if self.numbers {
+                reads.peek("INCR", &self.keys.one("seq"), &[]);
+            }
         }
         if reads.0.is_empty() {
             return Ok(Replies(Vec::new()));
@@ -82,7 +87,9 @@ impl<'a> Transaction<'a> {
             if replies.bytes(count)? != self.settings.revision.as_deref() {
                 return Err(Trouble::Conflict);
             }
-            loaded.seq = replies.int(count + 1)?.cast_unsigned() << SEQ_BITS;
+            if self.numbers {
+                loaded.seq = replies.int(count + 1)?.cast_unsigned() << SEQ_BITS;
+            }
         }
         if loaded.due_at.is_none() {
             loaded.now = self.now(now);
@@ -90,7 +97,7 @@ impl<'a> Transaction<'a> {
         self.settings.add_to(loaded);
         // A repeated number would be another one.
         let mut reads = reads;
-        if begins {
+        if begins && self.numbers {
             reads = without_last(reads);
         }
         lock(&self.loads).push((reads, digest));

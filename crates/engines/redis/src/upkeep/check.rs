@@ -9,7 +9,9 @@ use crate::conn::library::Function;
 use crate::conn::script::{Commands, Reads};
 use crate::engine::RedisEngine;
 use crate::rows::places::places;
+use crate::keys::Keys;
 use crate::rows::{record, small};
+use crate::slow::edges::{read_edge, read_input};
 use crate::slow::transaction::{Loaded, Transaction};
 use windlass_core::engine::{CheckReport, Finding, Stamped};
 use windlass_core::{JobId, Result};
@@ -51,8 +53,21 @@ impl RedisEngine {
         for it in wrong {
             match it {
                 Wrong::Entry { key, member, id, .. } => {
-                    reads.expect("HGET", &transaction.keys.one("job"), &[id.as_bytes()]);
+                    match is_edge(transaction.keys, key) {
+                        true => {
+                            let position = &read_edge(member)?.1.to_be_bytes();
+                            reads.expect("HGET", &transaction.keys.inputs(*id), &[position])
+                        }
+                        false => {
+                            reads.expect("HGET", &transaction.keys.one("job"), &[id.as_bytes()])
+                        }
+                    };
                     reads.expect("ZSCORE", key, &[member]);
+                }
+                Wrong::Derived(entry) => entry.ask(transaction.keys, &mut reads),
+                Wrong::Inputs { key, id } => {
+                    reads.expect("HGET", &transaction.keys.one("job"), &[id.as_bytes()]);
+                    reads.expect("HLEN", key, &[]);
                 }
                 Wrong::Field { key, field, .. } => {
                     reads.expect("HGET", key, &[field]);
@@ -65,7 +80,15 @@ impl RedisEngine {
         for (at, it) in wrong.iter().enumerate().map(|(at, it)| (2 * at, it)) {
             match it {
                 Wrong::Entry { key, member, id, .. } => {
-                    let wanted = wanted(&transaction, *id, replies.bytes(at)?, key, member)?;
+                    let wanted = match is_edge(transaction.keys, key) {
+                        true => {
+                            let input = replies.bytes(at)?.map(read_input).transpose()?;
+                            let input = input.filter(|it| it.is_open());
+                            let on = input.map(|it| transaction.keys.edges(it.job));
+                            on.filter(|on| on == key).map(|_| 0)
+                        }
+                        false => wanted(&transaction, *id, replies.bytes(at)?, key, member)?,
+                    };
                     let stored = replies.score(at + 1)?.map(|score| score as i64);
                     if wanted == stored {
                         continue;
@@ -76,6 +99,17 @@ impl RedisEngine {
                         }
                         None => drop(writes.push("ZREM", key, &[member])),
                     }
+                }
+                Wrong::Derived(entry) => {
+                    if !entry.judge(transaction.keys, &replies, at, &mut writes)? {
+                        continue;
+                    }
+                }
+                Wrong::Inputs { key, .. } => {
+                    if replies.bytes(at)?.is_some() || replies.int(at + 1)? == 0 {
+                        continue;
+                    }
+                    writes.push("UNLINK", key, &[]);
                 }
                 Wrong::Field { key, field, wanted, .. } => {
                     if replies.bytes(at)? == wanted.as_deref() {
@@ -94,6 +128,11 @@ impl RedisEngine {
         }
         Ok(found)
     }
+}
+
+/// Whether a key lists open dependencies.
+fn is_edge(keys: &Keys, key: &[u8]) -> bool {
+    key.get(keys.prefix().len()..).is_some_and(|name| name.starts_with(b"edge:"))
 }
 
 /// The score that an entry of an index should have; `None`: it should not exist.

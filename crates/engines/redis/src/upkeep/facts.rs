@@ -1,19 +1,21 @@
 //! What a store contains, and what it should contain according to its jobs.
 
 use super::check::{id_of, members};
+use super::derived::{Derived, suspects};
 use crate::conn::error::{Try, unavailable};
 use crate::keys::{key_field, lane_text};
 use crate::rows::places::{self, places};
 use crate::rows::{record, small};
+use crate::slow::edges::edge;
 use crate::slow::transaction::{Loaded, Transaction};
 use redis::cmd;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use windlass_core::JobId;
 use windlass_core::engine::SessionId;
 use windlass_core::model::State;
 use windlass_core::policy::Ahead;
-use windlass_executor::{Entry, UniqueHold};
+use windlass_executor::{Entry, LaneKey, UniqueHold};
 
 /// Keys and jobs that are read in one step.
 const SCANNED: usize = 1_000;
@@ -21,8 +23,11 @@ const SCANNED: usize = 1_000;
 /// The names of indexes with one entry per job.
 fn is_index(name: &str) -> bool {
     let state = name.strip_suffix("+own").unwrap_or(name);
-    ["all", "ready", "due", "held", "line", "group_line", "expire", "remove", "aging"]
-        .contains(&name)
+    const BY_JOB: [&str; 11] = [
+        "all", "ready", "due", "held", "line", "group_line", "expire", "remove", "aging",
+        "unresolved", "edge",
+    ];
+    BY_JOB.contains(&name)
         || State::ALL.iter().any(|it| *it != State::Available && it.as_str() == state)
 }
 
@@ -33,6 +38,10 @@ pub(super) enum Wrong {
     Entry { key: Vec<u8>, member: Vec<u8>, id: JobId, what: &'static str },
     /// A field of a hash.
     Field { key: Vec<u8>, field: Vec<u8>, wanted: Option<Vec<u8>>, what: &'static str },
+    /// An entry of a list that follows from counts or sessions.
+    Derived(Derived),
+    /// Dependencies of a job that does not exist.
+    Inputs { key: Vec<u8>, id: JobId },
 }
 
 impl fmt::Display for Wrong {
@@ -45,6 +54,8 @@ impl fmt::Display for Wrong {
                 let (key, field) = (String::from_utf8_lossy(key), String::from_utf8_lossy(field));
                 write!(f, "field {field:?} of {key} {what}")
             }
+            Self::Derived(entry) => entry.fmt(f),
+            Self::Inputs { id, .. } => write!(f, "dependencies of job {id}, which does not exist"),
         }
     }
 }
@@ -64,6 +75,14 @@ pub(super) struct Facts {
     groups: BTreeMap<(Vec<u8>, Vec<u8>), (u64, Ahead)>,
     running: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
     states: HashMap<JobId, State>,
+    /// Lanes with jobs, those with ready jobs, and those with lines of groups.
+    lanes: BTreeSet<LaneKey>,
+    ready: BTreeSet<LaneKey>,
+    lines: BTreeSet<(LaneKey, String)>,
+    derived: BTreeSet<Derived>,
+    /// All and open dependencies, by dependent.
+    dependents: BTreeMap<JobId, (u32, u32)>,
+    strays: Vec<(Vec<u8>, JobId)>,
 }
 
 impl Facts {
@@ -71,10 +90,12 @@ impl Facts {
         let mut facts = Self::default();
         let keys = transaction.keys;
         let sessions = hash(transaction, &keys.one("session")).await?;
-        let sessions: HashSet<SessionId> = sessions
-            .into_iter()
-            .filter_map(|(id, _)| Some(SessionId::new(String::from_utf8(id).ok()?)))
-            .collect();
+        let mut open = Vec::with_capacity(sessions.len());
+        for (id, stored) in sessions {
+            let id = SessionId::new(small::text(&id)?);
+            open.push((id, small::read_session(&stored)?.expires_at));
+        }
+        let sessions: HashSet<&SessionId> = open.iter().map(|(id, _)| id).collect();
         for (id, stored) in hash(transaction, &keys.one("job")).await? {
             let entry = record::decode(small::id(&id)?, &stored)?.entry;
             facts.jobs += 1;
@@ -82,6 +103,16 @@ impl Facts {
             facts.add_job(transaction, &entry, loaded);
         }
         facts.add_counts();
+        facts.add_edges(transaction, loaded).await?;
+        facts.derived = suspects(
+            transaction,
+            &facts.lanes,
+            &facts.ready,
+            &facts.lines,
+            &open,
+            loaded,
+        )
+        .await?;
         // Indexes of ages that maintenance still completes say nothing yet.
         let unfinished: HashSet<Vec<u8>> = hash(transaction, &keys.one("aging_todo"))
             .await?
@@ -94,7 +125,14 @@ impl Facts {
                 continue;
             }
             let name = &String::from_utf8_lossy(&key)[keys.prefix().len()..];
-            let (name, _) = name.split_once(':').unwrap_or((name, ""));
+            let (name, of) = name.split_once(':').unwrap_or((name, ""));
+            if name == "input"
+                && let Ok(id) = of.parse::<JobId>()
+                && !facts.dependents.contains_key(&id)
+            {
+                facts.strays.push((key, id));
+                continue;
+            }
             if is_index(name) {
                 for (member, score) in members(transaction, &key, loaded).await? {
                     let id = id_of(name, &member)?;
@@ -122,7 +160,18 @@ impl Facts {
             let field = (keys.one("holder"), key_field(&header.queue, key));
             self.wanted_fields.insert(field, id.as_bytes().to_vec());
         }
+        let counts = entry.job.dependencies;
+        if counts.total > 0 {
+            self.dependents.insert(id, (counts.total, counts.open));
+        }
         let lane = places::lane(entry);
+        self.lanes.insert(lane.clone());
+        if entry.job.state == State::Available {
+            self.ready.insert(lane.clone());
+        }
+        if entry.in_group_line() {
+            self.lines.insert((lane.clone(), header.limit_group().to_owned()));
+        }
         let (group, field) = (header.limit_group(), lane_text(&lane).into_bytes());
         let line = (keys.group(group), field.clone());
         let has_limits = !entry.job.limits.is_empty();
@@ -135,6 +184,25 @@ impl Facts {
         } else if entry.job.state == State::Running && loaded.is_grouped(&lane) {
             *self.running.entry((keys.group_running(group), field)).or_default() += 1;
         }
+    }
+
+    /// Open dependencies are listed with the jobs that they are on, and are as many as their jobs say.
+    async fn add_edges(&mut self, transaction: &Transaction<'_>, loaded: &mut Loaded) -> Try<()> {
+        let ids: Vec<JobId> = self.dependents.keys().copied().collect();
+        for (id, inputs) in transaction.read_inputs(&ids, false, loaded).await? {
+            let open = inputs.iter().filter(|(_, input)| input.is_open());
+            let found = (inputs.len() as u32, open.clone().count() as u32);
+            if let Some(counts) = self.dependents.get(&id).filter(|counts| **counts != found) {
+                let (waits, open) = (counts.1, found.1);
+                let what = format!("job {id} waits for {waits} dependencies, and {open} are open");
+                self.contradictions.push(what);
+            }
+            for (position, input) in open {
+                let place = (transaction.keys.edges(input.job), edge(id, *position));
+                self.wanted.insert(place, (0, id));
+            }
+        }
+        Ok(())
     }
 
     /// The counts of groups become fields.
@@ -179,7 +247,9 @@ impl Facts {
 
     /// The differences.
     pub(super) fn wrong(&self) -> Vec<Wrong> {
-        let mut wrong = Vec::new();
+        let mut wrong: Vec<Wrong> = self.derived.iter().cloned().map(Wrong::Derived).collect();
+        let strays = self.strays.iter().cloned();
+        wrong.extend(strays.map(|(key, id)| Wrong::Inputs { key, id }));
         let entry = |(key, member): &(Vec<u8>, Vec<u8>), id, what| {
             let (key, member) = (key.clone(), member.clone());
             Wrong::Entry { key, member, id, what }
@@ -199,7 +269,7 @@ impl Facts {
             }
         }
         let fields = self.wanted_fields.keys().chain(self.stored_fields.keys());
-        for place in fields.collect::<std::collections::BTreeSet<_>>() {
+        for place in fields.collect::<BTreeSet<_>>() {
             let (wanted, stored) = (self.wanted_fields.get(place), self.stored_fields.get(place));
             if wanted != stored {
                 let (key, field) = place.clone();

@@ -2,6 +2,7 @@
 //! limit the waiting of their jobs.
 
 mod check;
+mod derived;
 mod facts;
 
 use crate::conn::error::{Trouble, Try};

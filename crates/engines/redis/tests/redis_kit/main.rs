@@ -3,5 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod differential;
 mod history;
 mod model;
