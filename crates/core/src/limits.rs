@@ -68,6 +68,8 @@ pub const INPUT_BYTES_MAX: usize = 1024 * 1024;
 pub const RESOLUTIONS_MAX: u32 = 1_000;
 /// Dependents that one call resolves, for all jobs that end in it.
 pub const CALL_RESOLUTIONS_MAX: u32 = 10_000;
+/// Bytes of results that one call copies into dependents; maintenance continues with the others.
+pub const CALL_RESOLUTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Length of the longest chain of jobs that end in one step because of each other; maintenance continues.
 pub const CASCADE_MAX: u32 = 8;
 

@@ -2,8 +2,12 @@
 //!
 //! The end of a job resolves its edges at the commit point: every dependent receives the outcome and the result, and is
 //! freed, killed or cancelled if that was what it waited for. Nothing recurses: ends that follow from an end are queued,
-//! and one call resolves a bounded number of edges. A job that has ended and is still `followed` has open edges left, and
-//! maintenance continues with them.
+//! and one call resolves a bounded number of edges and copies a bounded number of bytes. A job that has ended and is still
+//! `followed` has open edges left, and maintenance continues with them.
+//!
+//! A result that does not fit into the inputs of a dependent stays with its job. The dependent *keeps* that job: it counts
+//! as a reader, and retention passes over it. The end of the dependent releases the jobs that it keeps, in bounded steps,
+//! too.
 
 use crate::commit::Transition;
 use crate::entry::Entry;
@@ -11,9 +15,14 @@ use crate::executor::Executor;
 use crate::rows::{OpenEdges, Rows};
 use std::collections::{BTreeMap, VecDeque};
 use windlass_core::engine::{Capability, MaintainReply, MaintainRequest};
-use windlass_core::limits::{CALL_RESOLUTIONS_MAX, CASCADE_MAX, INPUT_BYTES_MAX, RESOLUTIONS_MAX};
+use windlass_core::limits::{
+    CALL_RESOLUTION_BYTES_MAX, CALL_RESOLUTIONS_MAX, CASCADE_MAX, INPUT_BYTES_MAX, RESOLUTIONS_MAX,
+    RESULT_BYTES_MAX,
+};
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Dependency, Finish, Input, NewJob, OnFailure, Part, State};
+use windlass_core::model::{
+    Dependency, DependencyCounts, Finish, Input, NewJob, OnFailure, Part, State,
+};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The end of a job, as its dependents learn it.
@@ -32,13 +41,24 @@ impl End {
         outcome.is_terminal().then(|| Self { job: entry.id(), outcome, result })
     }
 
-    /// Writes the end into an input, with the result if `room` bytes are left for it; returns the bytes of the result.
-    fn write(self, input: &mut Input, room: usize) -> usize {
-        let bytes = self.result.as_ref().map_or(0, |result| result.bytes.len());
+    /// Writes the end into an input, with the result if the job has room for it, and counts it there. A result that is
+    /// omitted is kept if the job `reads`: it has not ended.
+    fn write(self, input: &mut Input, position: u32, counts: &mut DependencyCounts, reads: bool) {
+        let (bytes, room) = (self.bytes(), room(counts.result_bytes));
         input.omitted = bytes > room;
         input.outcome = Some(self.outcome);
         input.result = self.result.filter(|_| bytes <= room);
-        if input.omitted { 0 } else { bytes }
+        input.kept = input.omitted && reads;
+        if input.kept {
+            counts.keep(position);
+        }
+        if !input.omitted {
+            counts.result_bytes += bytes as u32;
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.result.as_ref().map_or(0, |result| result.bytes.len())
     }
 }
 
@@ -47,25 +67,31 @@ pub(crate) struct Resolving {
     ended: VecDeque<(JobId, u32)>,
     /// Jobs that a replayed job depends on again.
     reopened: Vec<JobId>,
+    /// Jobs that a replayed job keeps.
+    kept: Vec<JobId>,
     /// Ends that led to the one being resolved.
     depth: u32,
     /// Whether the queue is being worked off.
     active: bool,
     /// Edges that this call may still resolve.
     left: u32,
+    /// Bytes of results that this call may still copy.
+    bytes_left: usize,
     /// Whether this call leaves edges of ended jobs to maintenance.
     unfinished: bool,
 }
 
 impl Default for Resolving {
     fn default() -> Self {
-        let (ended, reopened) = (VecDeque::new(), Vec::new());
+        let (ended, reopened, kept) = (VecDeque::new(), Vec::new(), Vec::new());
         Self {
             ended,
             reopened,
+            kept,
             depth: 0,
             active: false,
             left: CALL_RESOLUTIONS_MAX,
+            bytes_left: CALL_RESOLUTION_BYTES_MAX,
             unfinished: false,
         }
     }
@@ -83,7 +109,9 @@ impl<R: Rows> Executor<R> {
     pub(crate) fn begin_resolving(&mut self, most: u32) {
         self.resolving.ended.clear();
         self.resolving.reopened.clear();
+        self.resolving.kept.clear();
         self.resolving.left = most;
+        self.resolving.bytes_left = CALL_RESOLUTION_BYTES_MAX;
     }
 
     /// Refuses dependencies and flows if the engine does not support them.
@@ -115,21 +143,23 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Looks up the dependencies of a new job. Those that have ended are resolved.
-    pub(crate) fn attach(&self, entry: &mut Entry, after: &[Dependency]) -> Result<Attached> {
+    pub(crate) fn attach(&mut self, entry: &mut Entry, after: &[Dependency]) -> Result<Attached> {
         let mut attached = Attached { inputs: Vec::with_capacity(after.len()), prevented_by: None };
         for (position, dependency) in (0..).zip(after) {
             let mut input = Input::open(dependency);
             let end = self.rows.with_job(dependency.job, End::of)?;
+            let left = &mut self.resolving.bytes_left;
             match end {
+                // Left open: maintenance resolves it.
+                Some(Some(end)) if end.bytes() > *left => {}
                 Some(Some(end)) => {
-                    let mut resolved = input.clone();
-                    let counts = &mut entry.job.dependencies;
-                    let bytes = end.write(&mut resolved, room(counts.result_bytes));
+                    let (mut resolved, mut counts) = (input.clone(), entry.job.dependencies);
+                    end.write(&mut resolved, position, &mut counts, true);
                     if resolved.prevents_start() && attached.prevented_by.is_none() {
                         attached.prevented_by = Some(position);
                     } else {
-                        counts.result_bytes += bytes as u32;
-                        input = resolved;
+                        *left -= copied(&resolved);
+                        (input, entry.job.dependencies) = (resolved, counts);
                     }
                 }
                 Some(None) => {}
@@ -150,14 +180,19 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<()> {
         let Attached { inputs, prevented_by } = attached;
-        let open: Vec<JobId> =
-            inputs.iter().filter(|input| input.is_open()).map(|input| input.job).collect();
+        let jobs = |of: fn(&&Input) -> bool| -> Vec<JobId> {
+            inputs.iter().filter(of).map(|input| input.job).collect()
+        };
+        let (open, kept) = (jobs(|input| input.is_open()), jobs(|input| input.kept));
         let prevented_by = prevented_by.and_then(|at| Some((at, inputs.get(at as usize)?.job)));
         self.rows.add_inputs(id, inputs)?;
         for upstream in open {
             if prevented_by.is_none_or(|(_, job)| job != upstream) {
                 self.follow(upstream)?;
             }
+        }
+        for upstream in kept {
+            self.add_readers(upstream, 1)?;
         }
         if let Some((position, upstream)) = prevented_by
             && let Some(end) = self.read(upstream, End::of)?
@@ -174,6 +209,11 @@ impl<R: Rows> Executor<R> {
             return Ok(());
         }
         self.edit(upstream, |entry| entry.job.followed = true)
+    }
+
+    /// Counts dependents that read the result of an ended job.
+    fn add_readers(&mut self, upstream: JobId, readers: u32) -> Result<()> {
+        self.edit(upstream, |entry| entry.job.dependencies.readers += readers)
     }
 
     /// Whether a replay lets a job wait for a dependency again.
@@ -199,8 +239,10 @@ impl<R: Rows> Executor<R> {
                     self.resolving.reopened.push(input.job);
                 }
                 Some(Some(end)) => {
-                    let counts = &mut entry.job.dependencies;
-                    counts.result_bytes += end.write(&mut input, room(counts.result_bytes)) as u32;
+                    end.write(&mut input, position, &mut entry.job.dependencies, true);
+                    if input.kept {
+                        self.resolving.kept.push(input.job);
+                    }
                 }
             }
             self.rows.set_input(entry.id(), position, input)?;
@@ -208,10 +250,13 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Marks the jobs that a replayed job depends on again.
+    /// Marks the jobs that a replayed job depends on again, and those that it keeps.
     pub(crate) fn follow_reopened(&mut self) -> Result<()> {
         while let Some(upstream) = self.resolving.reopened.pop() {
             self.follow(upstream)?;
+        }
+        while let Some(upstream) = self.resolving.kept.pop() {
+            self.add_readers(upstream, 1)?;
         }
         Ok(())
     }
@@ -231,7 +276,7 @@ impl<R: Rows> Executor<R> {
     /// Queues the end of a job whose dependents must learn it. A chain of ends that is too long is left to maintenance.
     pub(crate) fn queue_end(&mut self, entry: &Entry) {
         let Resolving { ended, depth, unfinished, .. } = &mut self.resolving;
-        if !entry.job.followed {
+        if !entry.job.followed && entry.job.dependencies.kept == 0 {
             return;
         }
         match *depth < CASCADE_MAX {
@@ -258,55 +303,121 @@ impl<R: Rows> Executor<R> {
         resolved
     }
 
-    /// Resolves the edges of a job that has ended, within the budget of the call.
+    /// Resolves the edges of a job that has ended, and releases the jobs that it keeps, within the budget of the call.
     fn resolve(&mut self, job: JobId, now: Timestamp) -> Result<()> {
-        let Some(end) = self.rows.with_job(job, End::of)?.flatten() else { return Ok(()) };
-        let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
-        let OpenEdges { edges, more } = self.rows.open_edges(job, most)?;
-        for (dependent, position) in edges {
-            self.resolving.left = self.resolving.left.saturating_sub(1);
-            self.resolve_edge(dependent, position, end.clone(), now)?;
-        }
-        if more {
-            self.resolving.unfinished = true;
+        let view = |entry: &Entry| {
+            let (end, counts) = (End::of(entry)?, entry.job.dependencies);
+            Some((end, entry.job.followed, counts))
+        };
+        let Some((end, followed, counts)) = self.rows.with_job(job, view)?.flatten() else {
             return Ok(());
+        };
+        let mut done = true;
+        if followed {
+            done &= self.resolve_edges(job, end, now)?;
         }
-        self.edit(job, |entry| entry.job.followed = false)
+        if counts.kept > 0 {
+            done &= self.release_kept(job, counts)?;
+        }
+        self.resolving.unfinished |= !done;
+        Ok(())
     }
 
-    /// Writes the end of a dependency into its dependent, which goes on or ends if that was what it waited for.
+    /// Resolves the edges of a job that has ended; returns whether none is left.
+    fn resolve_edges(&mut self, job: JobId, end: End, now: Timestamp) -> Result<bool> {
+        let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
+        let OpenEdges { edges, mut more } = self.rows.open_edges(job, most)?;
+        let mut readers = 0;
+        for (dependent, position) in edges {
+            let Resolving { left, bytes_left, .. } = &mut self.resolving;
+            // Each call has room for at least one result.
+            if end.bytes() > *bytes_left {
+                more = true;
+                break;
+            }
+            *left = left.saturating_sub(1);
+            readers += u32::from(self.resolve_edge(dependent, position, end.clone(), now)?);
+        }
+        if readers > 0 || !more {
+            self.edit(job, |entry| {
+                entry.job.dependencies.readers += readers;
+                entry.job.followed = more;
+            })?;
+        }
+        Ok(!more)
+    }
+
+    /// Releases jobs that an ended job keeps; returns whether none is left.
+    fn release_kept(&mut self, job: JobId, mut counts: DependencyCounts) -> Result<bool> {
+        let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
+        let inputs = self.rows.inputs_from(job, counts.kept_from, most)?;
+        if most > 0 && inputs.is_empty() {
+            // Nothing is behind its last dependency.
+            counts.kept = 0;
+        }
+        for mut input in inputs {
+            let position = counts.kept_from;
+            counts.kept_from += 1;
+            self.resolving.left = self.resolving.left.saturating_sub(1);
+            if !input.kept {
+                continue;
+            }
+            let upstream = input.job;
+            input.kept = false;
+            counts.kept = counts.kept.saturating_sub(1);
+            self.rows.set_input(job, position, input)?;
+            // An operator may have discarded it.
+            if self.state(upstream)?.is_some() {
+                self.edit(upstream, |entry| {
+                    let readers = &mut entry.job.dependencies.readers;
+                    *readers = readers.saturating_sub(1);
+                })?;
+            }
+        }
+        self.edit(job, |entry| {
+            let DependencyCounts { kept, kept_from, .. } = counts;
+            (entry.job.dependencies.kept, entry.job.dependencies.kept_from) = (kept, kept_from);
+        })?;
+        Ok(counts.kept == 0)
+    }
+
+    /// Writes the end of a dependency into its dependent, which goes on or ends if that was what it waited for. Returns
+    /// whether the dependent keeps the job that has ended.
     fn resolve_edge(
         &mut self,
         dependent: JobId,
         position: u32,
         end: End,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let upstream = end.job;
         // It may have been removed since.
-        let used = self.rows.with_job(dependent, |entry| entry.job.dependencies.result_bytes)?;
-        let Some(used) = used else { return Ok(()) };
-        let Some(mut input) = self.rows.input(dependent, position)? else { return Ok(()) };
-        let bytes = end.write(&mut input, room(used)) as u32;
-        let (prevents, policy) = (input.prevents_start(), input.on_failure);
+        let counts = |entry: &Entry| (entry.job.dependencies, entry.job.state.is_waiting());
+        let Some((mut counts, waits)) = self.rows.with_job(dependent, counts)? else {
+            return Ok(false);
+        };
+        let Some(mut input) = self.rows.input(dependent, position)? else { return Ok(false) };
+        end.write(&mut input, position, &mut counts, waits);
+        let (prevents, policy, kept) = (input.prevents_start(), input.on_failure, input.kept);
+        self.resolving.bytes_left = self.resolving.bytes_left.saturating_sub(copied(&input));
         self.rows.set_input(dependent, position, input)?;
-        let (state, open) = self.edit(dependent, |entry| {
-            let counts = &mut entry.job.dependencies;
-            counts.open = counts.open.saturating_sub(1);
-            counts.result_bytes += bytes;
-            (entry.job.state, counts.open)
+        counts.open = counts.open.saturating_sub(1);
+        let state = self.edit(dependent, |entry| {
+            entry.job.dependencies = counts;
+            entry.job.state
         })?;
+        let open = counts.open;
         let event = match policy {
             // It was ended by someone else, and keeps what it learned for a replay.
-            _ if !state.is_waiting() => return Ok(()),
+            _ if !state.is_waiting() => return Ok(kept),
             OnFailure::Cancel if prevents => EventKind::Cancel,
             OnFailure::Fail if prevents => EventKind::Kill,
             _ if open == 0 && state == State::Blocked => EventKind::Free,
-            OnFailure::Fail | OnFailure::Cancel | OnFailure::Run => return Ok(()),
+            OnFailure::Fail | OnFailure::Cancel | OnFailure::Run => return Ok(kept),
         };
         let finish = prevents.then_some(Finish::Dependency(upstream));
         self.apply(dependent, event, Transition { finish, ..Transition::default() }, now)?;
-        Ok(())
+        Ok(kept)
     }
 
     /// Continues to resolve the dependents of jobs that have ended, within the budget that a step has left.
@@ -320,11 +431,11 @@ impl<R: Rows> Executor<R> {
         self.resolving.unfinished = false;
         for job in ended {
             let left = request.budget.saturating_sub(reply.done);
-            if left == 0 {
+            if left == 0 || self.resolving.bytes_left < RESULT_BYTES_MAX {
                 reply.more = true;
                 break;
             }
-            self.begin_resolving(left);
+            self.resolving.left = left;
             self.resolve(job, now)?;
             self.resolve_ended(now)?;
             reply.done += (left - self.resolving.left).max(1);
@@ -332,6 +443,11 @@ impl<R: Rows> Executor<R> {
         reply.more |= self.resolving.unfinished;
         Ok(())
     }
+}
+
+/// Bytes of the result that was copied into an input.
+fn copied(input: &Input) -> usize {
+    input.result.as_ref().map_or(0, |result| result.bytes.len())
 }
 
 /// Bytes of results for which a job has room, if it has these already.

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
 use windlass_core::limits::HISTORY_MAX;
 use windlass_core::model::{
-    Attempt, AttemptEnd, AttemptFields, Header, Job, JobError, PartSet, Parts, Running, State,
+    Attempt, AttemptEnd, AttemptFields, DependencyCounts, Header, Job, JobError, PartSet, Parts,
+    Running, State,
 };
 use windlass_core::policy::UniqueScope;
 use windlass_core::random::Random;
@@ -71,6 +72,9 @@ impl Entry {
         job.running = None;
         // Its dependents are in the other store.
         job.followed = false;
+        let DependencyCounts { total, open, result_bytes, .. } = job.dependencies;
+        job.dependencies = DependencyCounts { total, open, result_bytes, ..DependencyCounts::NONE };
+        job.inputs.iter_mut().for_each(|input| input.kept = false);
         job.limits.clear();
         job.error = job.error.map(JobError::bounded);
         let (waits, signalled) = (job.waits, job.signalled);

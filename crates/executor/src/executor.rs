@@ -150,7 +150,7 @@ impl<R: Rows> Executor<R> {
                 && self.limit_before(entry, data, now)?.is_some(),
             spent: event.spends(header.counters, &header.policy),
             cancel_requested: entry.job.cancel_requested,
-            followed: entry.job.followed,
+            followed: entry.job.followed || entry.job.dependencies.kept > 0,
             moves: goes_to.is_some(),
         })
     }

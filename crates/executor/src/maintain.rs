@@ -188,11 +188,11 @@ impl<R: Rows> Executor<R> {
 }
 
 /// Whether a job still fits an event of a maintenance step: the end of another job in the same step may have ended it, too,
-/// and a job stays until its dependents are resolved.
+/// and a job stays until its dependents are resolved and no longer need its result.
 const fn is_for(event: EventKind, job: &Job) -> bool {
     let waits_for_it = matches!(event, EventKind::Due | EventKind::Expire);
     (!waits_for_it || job.state.is_waiting())
-        && (!matches!(event, EventKind::Retain) || !job.followed)
+        && (!matches!(event, EventKind::Retain) || !job.is_unresolved() && !job.is_read())
 }
 
 /// The budget of a step, plus one job to learn what remains.

@@ -272,6 +272,13 @@ pub trait Rows {
         Ok(Vec::new())
     }
 
+    /// Up to `limit` dependencies of a job, from a position on. The jobs of those that are [`kept`](Input::kept) will be
+    /// changed.
+    fn inputs_from(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        let inputs = self.inputs(dependent)?.into_iter();
+        Ok(inputs.skip(from as usize).take(limit).collect())
+    }
+
     /// One dependency of a job, by its position.
     fn input(&self, _dependent: JobId, _position: u32) -> Result<Option<Input>> {
         Ok(None)
@@ -318,7 +325,7 @@ pub trait Maintenance: Rows {
         Ok(Vec::new())
     }
 
-    /// The first `limit` jobs that have ended and are still followed.
+    /// The first `limit` [unresolved](windlass_core::model::Job::is_unresolved) jobs.
     fn unresolved(&self, _limit: usize) -> Result<Vec<JobId>> {
         Ok(Vec::new())
     }

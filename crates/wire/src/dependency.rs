@@ -127,7 +127,8 @@ pub struct Input {
 
 impl From<model::Input> for Input {
     fn from(input: model::Input) -> Self {
-        let InputFields { job, name, on_failure, outcome, result, omitted } = input.into();
+        // `kept` is between the store and its retention.
+        let InputFields { job, name, on_failure, outcome, result, omitted, kept: _ } = input.into();
         let (result, result_base64, sealed_result) = spread(result);
         Self { job, name, on_failure, outcome, result, result_base64, sealed_result, omitted }
     }
@@ -138,7 +139,7 @@ impl Input {
     pub fn into_core(self) -> Result<model::Input> {
         let Self { job, name, on_failure, outcome, omitted, .. } = self;
         let result = gather((self.result, self.result_base64, self.sealed_result), "after.result")?;
-        Ok(InputFields { job, name, on_failure, outcome, result, omitted }.into())
+        Ok(InputFields { job, name, on_failure, outcome, result, omitted, kept: false }.into())
     }
 }
 
@@ -157,7 +158,15 @@ pub struct Dependencies {
 
 impl From<model::DependencyCounts> for Dependencies {
     fn from(counts: model::DependencyCounts) -> Self {
-        let model::DependencyCounts { total, open, result_bytes } = counts;
+        // What retention passes over is between it and the store.
+        let model::DependencyCounts {
+            total,
+            open,
+            result_bytes,
+            kept: _,
+            kept_from: _,
+            readers: _,
+        } = counts;
         Self { total, open, result_bytes }
     }
 }
@@ -165,7 +174,7 @@ impl From<model::DependencyCounts> for Dependencies {
 impl From<Dependencies> for model::DependencyCounts {
     fn from(counts: Dependencies) -> Self {
         let Dependencies { total, open, result_bytes } = counts;
-        Self { total, open, result_bytes }
+        Self { total, open, result_bytes, ..Self::NONE }
     }
 }
 

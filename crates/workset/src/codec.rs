@@ -119,7 +119,7 @@ fn is_default(policy: &Policy) -> bool {
 
 /// By reference, as serde passes it.
 const fn has_none(counts: &DependencyCounts) -> bool {
-    counts.total == 0
+    counts.total == 0 && counts.readers == 0
 }
 
 /// The rarely used fields of a job's life: outcome, history, progress.
@@ -234,6 +234,8 @@ pub struct StoredInput {
     result: Option<StoredPart>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     omitted: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
 }
 
 /// By reference, as serde passes it.
@@ -244,17 +246,17 @@ fn is_fail(policy: &OnFailure) -> bool {
 impl StoredInput {
     /// The text of a dependency; `None` for one that has no name, is open, and fails the job.
     pub fn text(input: &Input) -> Decoded<Option<String>> {
-        let InputFields { job: _, name, on_failure, outcome, result, omitted } =
+        let InputFields { job: _, name, on_failure, outcome, result, omitted, kept } =
             input.clone().into();
         let result = result.as_ref().map(StoredPart::from);
-        to_text(&Self { name, on_failure, outcome, result, omitted })
+        to_text(&Self { name, on_failure, outcome, result, omitted, kept })
     }
 
     /// The dependency on `job` with this text.
     pub fn read(job: JobId, text: Option<&str>) -> Decoded<Input> {
-        let Self { name, on_failure, outcome, result, omitted } = from_text(text)?;
+        let Self { name, on_failure, outcome, result, omitted, kept } = from_text(text)?;
         let result = result.map(Part::from);
-        Ok(InputFields { job, name, on_failure, outcome, result, omitted }.into())
+        Ok(InputFields { job, name, on_failure, outcome, result, omitted, kept }.into())
     }
 }
 

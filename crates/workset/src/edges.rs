@@ -34,6 +34,8 @@ pub struct LoadedEdges {
     pub inputs: HashMap<EdgeKey, Input>,
     /// Jobs whose dependencies were all loaded, with their number.
     pub whole: HashMap<JobId, u32>,
+    /// Of jobs that keep others: the first position that was loaded, and how many.
+    pub spans: HashMap<JobId, (u32, u32)>,
 }
 
 impl LoadedEdges {
@@ -46,6 +48,13 @@ impl LoadedEdges {
         }
         open.edges.push(key);
         self.inputs.insert(key, input);
+    }
+
+    /// Adds the dependencies of a job from a position on, in order.
+    pub fn add_span(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) {
+        self.spans.insert(dependent, (from, inputs.len() as u32));
+        let keys = (from..).map(|position| (dependent, position));
+        self.inputs.extend(keys.zip(inputs));
     }
 
     /// Adds the next dependency of a job, all of which are added in order.
@@ -79,9 +88,24 @@ impl<X> Loaded<X> {
         ids.into_iter().filter(followed).copied()
     }
 
+    /// The jobs that maintenance found unresolved, as far as they were loaded for a change and still are.
+    pub fn still_unresolved(&self) -> impl Iterator<Item = JobId> + '_ {
+        let is = |id: &&JobId| {
+            self.is_locked(id)
+                && self.found(**id).is_some_and(|found| found.entry.job.is_unresolved())
+        };
+        self.unresolved.iter().filter(is).copied()
+    }
+
     /// The wanted jobs whose open edges were not loaded yet.
     pub fn edges_to_load<'a>(&'a self, wants: &'a Wants) -> impl Iterator<Item = JobId> + 'a {
         wants.edges.iter().filter(|id| !self.edges.open.contains_key(id)).copied()
+    }
+
+    /// The wanted spans that were not loaded yet: the dependent and its first position.
+    pub fn spans_to_load<'a>(&'a self, wants: &'a Wants) -> impl Iterator<Item = EdgeKey> + 'a {
+        let new = |(id, _): &(&JobId, &u32)| !self.edges.spans.contains_key(id);
+        wants.spans.iter().filter(new).map(|(id, from)| (*id, *from))
     }
 
     /// The wanted jobs whose dependencies were not loaded yet.
@@ -152,6 +176,36 @@ impl<X> WorkingSet<'_, X> {
             inputs.push(input);
         }
         Ok(inputs)
+    }
+
+    /// The dependencies of a job from a position on. Those that it keeps will be changed: they are noted together, so that
+    /// few loads find them.
+    pub(crate) fn span(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        let edges = &self.base.edges;
+        let loaded = edges.spans.get(&dependent).map(|(first, count)| (*first, first + count));
+        let whole = edges.whole.get(&dependent).map(|count| (0, *count));
+        let new = self.has_new_inputs(dependent).then_some((0, u32::MAX));
+        let Some((first, end)) = whole.or(new).or(loaded).filter(|(first, _)| *first <= from)
+        else {
+            return Err(self.miss(|wants| {
+                wants.spans.insert(dependent, from);
+            }));
+        };
+        let end = end.min(from.saturating_add(u32::try_from(limit).unwrap_or(u32::MAX)));
+        let mut inputs = Vec::new();
+        for position in from.max(first)..end {
+            let key = (dependent, position);
+            let Some(input) = self.inputs.get(&key).or_else(|| edges.inputs.get(&key)) else {
+                break;
+            };
+            inputs.push(input.clone());
+        }
+        let kept = inputs.iter().filter(|input| input.kept).map(|input| input.job);
+        let unlocked: Vec<JobId> = kept.filter(|job| !self.base.is_locked(job)).collect();
+        match unlocked.is_empty() {
+            true => Ok(inputs),
+            false => Err(self.miss(|wants| wants.own.extend(unlocked))),
+        }
     }
 
     /// Whether the run has stored the dependencies of a new job.

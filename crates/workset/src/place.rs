@@ -42,7 +42,9 @@ impl Place {
         let waits = matches!(state, State::Blocked | State::Available | State::Paused);
         let expires = header.policy.max_wait_ms.filter(|_| waits);
         let expires = expires.map(|ms| Deadline::Expires(header.run_at.plus(ms).as_millis()));
-        let own = header.policy.retention.filter(|_| state.is_terminal());
+        // Nothing removes a job while dependents read its result.
+        let ends = state.is_terminal() && !entry.job.is_read();
+        let own = header.policy.retention.filter(|_| ends);
         let removed = own.zip(entry.job.finished_at);
         let removed =
             removed.map(|(own, at)| Deadline::Removed(at.plus(own.of(state)).as_millis()));

@@ -220,6 +220,10 @@ impl<X> Rows for WorkingSet<'_, X> {
         self.all_inputs(dependent)
     }
 
+    fn inputs_from(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        self.span(dependent, from, limit)
+    }
+
     fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
         self.edge_input((dependent, position))
     }

@@ -53,6 +53,9 @@ pub struct Wants {
     pub edges: BTreeSet<JobId>,
     /// Jobs whose dependencies are all read.
     pub inputs: BTreeSet<JobId>,
+    /// Jobs that release others: up to [`RESOLUTIONS_MAX`](windlass_core::limits::RESOLUTIONS_MAX) of their dependencies,
+    /// from this position on.
+    pub spans: BTreeMap<JobId, u32>,
     /// Unique keys.
     pub slots: BTreeSet<UniqueSlot>,
     /// Ordering keys.
@@ -235,6 +238,7 @@ impl Wants {
             && self.own.is_empty()
             && self.edges.is_empty()
             && self.inputs.is_empty()
+            && self.spans.is_empty()
             && self.slots.is_empty()
             && self.lines.is_empty()
             && self.turns.is_empty()

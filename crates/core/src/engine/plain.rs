@@ -10,8 +10,8 @@
 use super::{Claim, Claimant, KindWant, Lease, Outcome, QueueWant, SessionId, SettleItem};
 use crate::id::JobId;
 use crate::model::{
-    Counters, Due, Header, Job, KindSettings, Name, NewJob, Order, PartEdit, PartEdits, Parts,
-    Policy, QueueSettings,
+    Counters, DependencyCounts, Due, Header, Job, KindSettings, Name, NewJob, Order, PartEdit,
+    PartEdits, Parts, Policy, QueueSettings,
 };
 use crate::policy::Unique;
 use bytes::Bytes;
@@ -115,8 +115,7 @@ impl Job {
             // A completion ends a wait and keeps a signal.
             waits: _,
             signalled: _,
-            // Resolved before it started.
-            dependencies: _,
+            dependencies,
             followed,
             // Names only; `by_group` says what matters about them.
             limits: _,
@@ -148,7 +147,12 @@ impl Job {
         } = header;
         // A completion resets the crashes, and reads of completed jobs take that into account.
         let Counters { attempt: _, failures: _, crashes: _ } = counters;
-        !by_group && !*followed && frees_nothing(key.as_ref(), unique.as_ref(), policy)
+        // Open ones were resolved before it started. Jobs that it keeps are released by its end, and retention passes over a
+        // job that is read.
+        let DependencyCounts { total: _, open: _, result_bytes: _, kept, kept_from: _, readers } =
+            dependencies;
+        let resolves = *followed || *kept > 0 || *readers > 0;
+        !by_group && !resolves && frees_nothing(key.as_ref(), unique.as_ref(), policy)
     }
 }
 
@@ -379,6 +383,12 @@ mod tests {
         assert!(job.completes_plainly(false) && !job.completes_plainly(true));
         job.followed = true;
         assert!(!job.completes_plainly(false));
+        job.followed = false;
+        job.dependencies.kept = 1;
+        assert!(!job.completes_plainly(false), "it keeps others");
+        job.dependencies.kept = 0;
+        job.dependencies.readers = 1;
+        assert!(!job.completes_plainly(false), "others keep it");
     }
 
     #[test]

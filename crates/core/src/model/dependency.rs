@@ -97,6 +97,8 @@ growing! {
         /// Whether it has a result that was not copied, because all results together would exceed
         /// [`INPUT_BYTES_MAX`](crate::limits::INPUT_BYTES_MAX): read it from the job.
         pub omitted: bool,
+        /// Whether the other job stays until this one has ended, so that the result can be read from it.
+        pub kept: bool,
     }
 }
 
@@ -104,7 +106,7 @@ impl Input {
     /// A dependency on a job that has not ended.
     pub fn open(dependency: &Dependency) -> Self {
         let Dependency { job, name, on_failure } = dependency.clone();
-        Self { job, name, on_failure, outcome: None, result: None, omitted: false }
+        Self { job, name, on_failure, outcome: None, result: None, omitted: false, kept: false }
     }
 
     /// Whether the other job has not ended.
@@ -131,6 +133,24 @@ pub struct DependencyCounts {
     pub open: u32,
     /// Bytes of the results that were copied.
     pub result_bytes: u32,
+    /// Those on jobs that stay until this one has ended, because their results were not copied.
+    pub kept: u32,
+    /// The position of the first dependency that may be one of these.
+    pub kept_from: u32,
+    /// Of an ended job: dependents that have not ended and can read its result only from it. Retention passes over it.
+    pub readers: u32,
+}
+
+impl DependencyCounts {
+    /// No dependencies.
+    pub const NONE: Self =
+        Self { total: 0, open: 0, result_bytes: 0, kept: 0, kept_from: 0, readers: 0 };
+
+    /// Counts a dependency at this position whose job stays until the dependent has ended.
+    pub fn keep(&mut self, position: u32) {
+        self.kept_from = if self.kept == 0 { position } else { self.kept_from.min(position) };
+        self.kept += 1;
+    }
 }
 
 /// Validates the dependencies of a new job; `id` is its own id, if the producer chose it.

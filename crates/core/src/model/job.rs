@@ -234,7 +234,7 @@ impl Job {
             cancel_requested: false,
             waits: false,
             signalled: false,
-            dependencies: DependencyCounts { total: 0, open: 0, result_bytes: 0 },
+            dependencies: DependencyCounts::NONE,
             followed: false,
             limits: Vec::new(),
             progress: None,
@@ -244,6 +244,17 @@ impl Job {
             history: Vec::new(),
             log: Vec::new(),
         }
+    }
+
+    /// Whether it has ended, and maintenance has work with its dependencies: its dependents have not all learned it, or it
+    /// keeps jobs whose results it could read.
+    pub const fn is_unresolved(&self) -> bool {
+        self.state.is_terminal() && (self.followed || self.dependencies.kept > 0)
+    }
+
+    /// Whether it has ended and stays beyond its retention, because dependents read its result from it.
+    pub const fn is_read(&self) -> bool {
+        self.state.is_terminal() && self.dependencies.readers > 0
     }
 }
 

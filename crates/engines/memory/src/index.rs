@@ -85,7 +85,7 @@ pub(crate) struct Index {
     in_lines: BTreeMap<LaneKey, u64>,
     /// Running jobs by limit, in one group (`Some`) and in all (`None`).
     running: BTreeMap<(Name, Option<String>), u64>,
-    /// Ended jobs that are still followed.
+    /// Unresolved jobs.
     pub(crate) unresolved: BTreeSet<JobId>,
     /// Leased jobs by session.
     pub(crate) held: BTreeMap<SessionId, BTreeSet<JobId>>,
@@ -134,7 +134,7 @@ impl Index {
             }
             self.drop_empty_line(entry);
         }
-        if entry.job.followed && state.is_terminal() {
+        if entry.job.is_unresolved() {
             self.unresolved.insert(id);
         }
         if let Some(leased) = &entry.leased {
@@ -280,7 +280,7 @@ impl Index {
             }
             self.drop_empty_line(entry);
         }
-        if entry.job.followed {
+        if entry.job.is_unresolved() {
             self.unresolved.remove(&id);
         }
         if let Some(leased) = &entry.leased
@@ -383,7 +383,7 @@ fn waiting_age(entry: &Entry) -> Option<Age> {
 fn finished_age(entry: &Entry) -> Option<Age> {
     let header = &entry.job.header;
     let state = entry.job.state;
-    let since = entry.job.finished_at.filter(|_| state.is_terminal())?;
+    let since = entry.job.finished_at.filter(|_| state.is_terminal() && !entry.job.is_read())?;
     let own_ms = header.policy.retention.map(|retention| retention.of(state));
     Some(((header.queue.clone(), state), since, own_ms))
 }

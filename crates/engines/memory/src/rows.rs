@@ -155,6 +155,11 @@ impl Rows for MemoryRows {
         Ok(self.edges.inputs(dependent).to_vec())
     }
 
+    fn inputs_from(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        let inputs = self.edges.inputs(dependent).iter();
+        Ok(inputs.skip(from as usize).take(limit).cloned().collect())
+    }
+
     fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
         Ok(self.edges.inputs(dependent).get(position as usize).cloned())
     }
@@ -283,6 +288,7 @@ impl Maintenance for MemoryRows {
                 find(format!("job {dependent} depends on {upstream}, which does not know it"));
             }
         }
+        let mut readers: BTreeMap<JobId, u32> = BTreeMap::new();
         for entry in self.jobs.values() {
             let inputs = self.edges.inputs(entry.id());
             let counted = inputs.iter().filter(|input| input.is_open()).count();
@@ -290,6 +296,19 @@ impl Maintenance for MemoryRows {
             if (counted, inputs.len()) != (open, entry.job.dependencies.total as usize) {
                 let id = entry.id();
                 find(format!("job {id} waits for {open} dependencies, and {counted} are open"));
+            }
+            let kept = inputs.iter().filter(|input| input.kept).map(|input| input.job);
+            kept.clone().for_each(|job| *readers.entry(job).or_default() += 1);
+            let (counted, ours) = (kept.count(), entry.job.dependencies.kept);
+            if counted != ours as usize {
+                find(format!("job {} keeps {counted} jobs, not {ours}", entry.id()));
+            }
+        }
+        for entry in self.jobs.values() {
+            let (id, ours) = (entry.id(), entry.job.dependencies.readers);
+            let counted = readers.remove(&id).unwrap_or_default();
+            if counted != ours {
+                find(format!("job {id} is read by {counted} dependents, not {ours}"));
             }
         }
         let rebuilt = Index::of(self.jobs.values().map(|entry| &**entry));

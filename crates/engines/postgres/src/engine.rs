@@ -271,7 +271,7 @@ impl PostgresEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
-                let ended = loaded.followed(&loaded.unresolved).collect();
+                let ended = loaded.still_unresolved().collect();
                 run.continue_resolving(ended, rest, &mut reply, now)?;
                 // There may be more behind a full list.
                 reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(rest.budget);

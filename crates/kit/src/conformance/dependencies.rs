@@ -3,9 +3,9 @@
 use crate::rig::{Rig, assert_code};
 use windlass_core::JobId;
 use windlass_core::engine::{Change, Outcome, Work};
-use windlass_core::limits::{INPUT_BYTES_MAX, RESULT_BYTES_MAX};
+use windlass_core::limits::{INPUT_BYTES_MAX, RESULT_BYTES_MAX, RETENTION_FINISHED_DEFAULT_MS};
 use windlass_core::model::{Dependency, Due, Finish, Input, Job, NewJob, OnFailure, Part, State};
-use windlass_core::policy::{OnConflict, Unique};
+use windlass_core::policy::{OnConflict, Retention, Unique};
 use windlass_core::time::{HOUR_MS, MINUTE_MS, SECOND_MS};
 
 /// The ways in which a job can end.
@@ -410,6 +410,90 @@ pub(super) async fn results_beyond_the_limit_stay_with_their_jobs(rig: Rig) {
     let copied = inputs.iter().filter(|input| input.result.is_some()).count();
     assert_eq!(copied, fitting);
     assert_eq!(rig.drain(9).await, [dependent]);
+}
+
+/// Completes as many jobs as fill the inputs of a dependent, and one more, whose result does not fit. Returns that job,
+/// and a job that depends on all of them, enqueued before or after they end.
+async fn too_large_together(rig: &Rig, upstream: NewJob, before: bool) -> (JobId, JobId) {
+    let fitting = INPUT_BYTES_MAX / RESULT_BYTES_MAX;
+    let upstream = rig.enqueue_all(vec![upstream; fitting + 1]).await;
+    let job = upstream.iter().fold(Rig::job(), |job, id| job.after(*id));
+    let early = if before { Some(rig.enqueue(job.clone()).await) } else { None };
+    let session = rig.long_session().await;
+    for _ in &upstream {
+        let claimed = rig.take_one(&session).await;
+        let result = Part::new(vec![b'1'; RESULT_BYTES_MAX]);
+        rig.settle(&claimed, Outcome::Complete { result: Some(result) }).await;
+    }
+    let dependent = match early {
+        Some(id) => id,
+        None => rig.enqueue(job).await,
+    };
+    let inputs = rig.get(dependent).await.inputs;
+    let omitted = inputs.iter().find(|input| input.omitted).expect("one is omitted");
+    (omitted.job, dependent)
+}
+
+/// Maintenance after this time: the first retention, then whatever follows.
+async fn retain_after(rig: &Rig, ms: u64) {
+    rig.pass(ms).await;
+    for work in [Work::Retain, Work::Promote, Work::Retain] {
+        rig.maintain(work).await;
+    }
+}
+
+pub(super) async fn a_job_stays_until_those_that_read_its_result_have_ended(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let own = || {
+        let mut job = Rig::job();
+        job.policy.retention = Some(Retention::uniform_ms(HOUR_MS));
+        job
+    };
+    for (upstream, before) in [(Rig::job(), true), (Rig::job(), false), (own(), true), (own(), false)] {
+        let (omitted, dependent) = too_large_together(&rig, upstream, before).await;
+        let copied = rig.get(dependent).await.inputs[0].job;
+        rig.assert_sound().await;
+        retain_after(&rig, RETENTION_FINISHED_DEFAULT_MS).await;
+        assert!(rig.find(copied).await.is_none(), "its result was copied");
+        let kept = rig.get(omitted).await;
+        assert_eq!(kept.result.map(|part| part.bytes.len()), Some(RESULT_BYTES_MAX));
+        rig.assert_sound().await;
+        assert_eq!(rig.drain(9).await, [dependent]);
+        retain_after(&rig, 0).await;
+        assert!(rig.find(omitted).await.is_none(), "nothing reads it any more");
+        rig.assert_state(dependent, State::Completed).await;
+        rig.assert_sound().await;
+        retain_after(&rig, RETENTION_FINISHED_DEFAULT_MS).await;
+        assert!(rig.find(dependent).await.is_none());
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_job_stays_for_each_of_several_readers_however_they_end(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let (omitted, first) = too_large_together(&rig, Rig::job(), true).await;
+    let inputs = rig.get(first).await.inputs;
+    let job = inputs.iter().fold(Rig::job(), |job, input| job.after(input.job));
+    let second = rig.enqueue(job).await;
+    rig.change(first, Change::Cancel).await;
+    retain_after(&rig, RETENTION_FINISHED_DEFAULT_MS).await;
+    assert!(rig.find(first).await.is_none(), "it keeps nothing any more");
+    assert!(rig.find(omitted).await.is_some(), "the second one reads it");
+    rig.assert_sound().await;
+    rig.change(second, Change::Kill).await;
+    retain_after(&rig, 0).await;
+    assert!(rig.find(omitted).await.is_none());
+    // An operator may discard a job all the same; a replay of a reader keeps nothing.
+    let (omitted, reader) = too_large_together(&rig, Rig::job(), true).await;
+    rig.change(omitted, Change::Discard).await;
+    rig.assert_state(reader, State::Available).await;
+    rig.change(reader, Change::Cancel).await;
+    rig.change(reader, replay()).await;
+    assert_eq!(rig.drain(9).await, [reader]);
 }
 
 pub(super) async fn an_engine_without_flows_refuses_them(rig: Rig) {

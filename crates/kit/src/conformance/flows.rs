@@ -4,8 +4,10 @@ use crate::rig::{Rig, assert_code, assert_refused};
 use windlass_core::engine::{
     CauseCode, Change, Disposition, Filter, List, Outcome, SettleItem, Work,
 };
-use windlass_core::limits::{CASCADE_MAX, NAME_BYTES_MAX, RESOLUTIONS_MAX};
-use windlass_core::model::{Dependency, Finish, NewJob, OnFailure, State};
+use windlass_core::limits::{
+    CALL_RESOLUTION_BYTES_MAX, CASCADE_MAX, NAME_BYTES_MAX, RESOLUTIONS_MAX, RESULT_BYTES_MAX,
+};
+use windlass_core::model::{Dependency, Finish, NewJob, OnFailure, Part, State};
 use windlass_core::policy::Unique;
 use windlass_core::{Error, JobId};
 
@@ -248,6 +250,33 @@ pub(super) async fn a_wide_fan_is_resolved_in_bounded_steps(rig: Rig) {
     rig.maintain(Work::Promote).await;
     assert_eq!(lane().await.available as usize, dependents.len(), "none is forgotten");
     assert!(!rig.get(upstream).await.followed);
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_step_copies_a_bounded_number_of_bytes(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let fitting = CALL_RESOLUTION_BYTES_MAX / RESULT_BYTES_MAX;
+    let upstream = rig.enqueue_one().await;
+    let dependents = fan_out(&rig, upstream, 2 * fitting + 3).await;
+    let session = rig.session().await;
+    let claimed = rig.take_one(&session).await;
+    let result = Some(Part::new(vec![b'1'; RESULT_BYTES_MAX]));
+    rig.settle(&claimed, Outcome::Complete { result }).await;
+    let lane = async || rig.lane(crate::rig::QUEUE, crate::rig::KIND).await.available as usize;
+    assert_eq!(lane().await, fitting, "the report copies what fits");
+    // Dependents that are added now share the bound of their enqueue.
+    let late = rig.enqueue_all(vec![Rig::job().after(upstream); fitting + 2]).await;
+    assert_eq!(lane().await, 2 * fitting);
+    rig.assert_sound().await;
+    let step = rig.maintain_step(Work::Promote, 1_000).await;
+    assert!(step.more, "{step:?}");
+    assert_eq!(lane().await, 3 * fitting, "so does a step of maintenance");
+    rig.maintain(Work::Promote).await;
+    assert_eq!(lane().await, dependents.len() + late.len(), "none is forgotten");
+    let last = rig.get(*late.last().expect("some")).await;
+    assert!(last.inputs[0].result.is_some() && !last.inputs[0].omitted);
     rig.assert_sound().await;
 }
 

@@ -591,6 +591,8 @@ suite! { ($)
         a_replayed_dependent_runs_after_what_was_completed_since,
         an_ended_job_can_be_removed_and_its_dependents_keep_its_result,
         results_beyond_the_limit_stay_with_their_jobs,
+        a_job_stays_until_those_that_read_its_result_have_ended,
+        a_job_stays_for_each_of_several_readers_however_they_end,
         an_engine_without_flows_refuses_them,
     }
     flows {
@@ -603,6 +605,7 @@ suite! { ($)
         jobs_are_listed_by_their_flow,
         a_job_that_waits_for_others_says_for_which,
         a_wide_fan_is_resolved_in_bounded_steps,
+        a_step_copies_a_bounded_number_of_bytes,
         a_long_chain_of_failures_ends_in_bounded_steps,
         a_job_stays_until_its_dependents_are_resolved,
         many_jobs_before_one_release_it_once,

@@ -2,7 +2,7 @@
 
 use super::ended::unpack;
 use super::lanes::{EndedCounts, Lanes, RECOUNT};
-use super::save::{Place, Saver};
+use super::save::{Place, Saver, ends_alone};
 use super::{SqliteRows, failed, load, saver};
 use std::collections::{HashMap, HashSet};
 use windlass_core::engine::{CheckReport, Finding, SessionId};
@@ -105,7 +105,7 @@ impl SqliteRows<'_> {
             let Some(at) = entry.job.finished_at.filter(|_| entry.job.state.is_terminal()) else {
                 return Ok(());
             };
-            let own = header.policy.retention.is_some();
+            let own = ends_alone(&entry.job);
             if !ended.remove(&(id, entry.job.state as i64, at.as_millis(), own)) {
                 found.push(format!(
                     "job {id} has ended, and neither retention nor listings know it"
@@ -158,6 +158,15 @@ impl SqliteRows<'_> {
                 Ok((JobId::from_bytes(row.get(0)?), (row.get::<_, u32>(1)?, row.get::<_, u32>(2)?)))
             })?;
         let mut counts: HashMap<JobId, (u32, u32)> = counts.into_iter().collect();
+        let mut readers: HashMap<JobId, u32> = HashMap::new();
+        let mut kept: HashMap<JobId, u32> = HashMap::new();
+        let sql = "SELECT id, upstream FROM input WHERE input ->> '$.kept'";
+        for (id, upstream) in self.all(sql, [], |row| {
+            Ok((JobId::from_bytes(row.get(0)?), JobId::from_bytes(row.get(1)?)))
+        })? {
+            *kept.entry(id).or_default() += 1;
+            *readers.entry(upstream).or_default() += 1;
+        }
         let unresolved =
             self.all("SELECT id FROM unresolved", [], |row| row.get(0).map(JobId::from_bytes))?;
         let mut unresolved: HashSet<JobId> = unresolved.into_iter().collect();
@@ -168,7 +177,15 @@ impl SqliteRows<'_> {
                 let waits = ours.open;
                 found.push(format!("job {id} waits for {waits} dependencies, and {open} are open"));
             }
-            if unresolved.remove(&id) != (entry.job.followed && entry.job.state.is_terminal()) {
+            let (keeps, reads) = (kept.remove(&id), readers.remove(&id));
+            let (keeps, reads) = (keeps.unwrap_or_default(), reads.unwrap_or_default());
+            if (keeps, reads) != (ours.kept, ours.readers) {
+                found.push(format!(
+                    "job {id} keeps {keeps} jobs and is read by {reads}, not {} and {}",
+                    ours.kept, ours.readers
+                ));
+            }
+            if unresolved.remove(&id) != entry.job.is_unresolved() {
                 found.push(format!("job {id} has dependents, and maintenance does not know it"));
             }
             Ok(())

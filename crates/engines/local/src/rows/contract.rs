@@ -224,6 +224,10 @@ impl Rows for SqliteRows<'_> {
         self.noted(edges::inputs(self.conn, dependent))
     }
 
+    fn inputs_from(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        self.noted(edges::inputs_from(self.conn, dependent, from, limit))
+    }
+
     fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
         self.noted(edges::input(self.conn, dependent, position))
     }
@@ -332,7 +336,8 @@ impl Maintenance for SqliteRows<'_> {
             let ended_here = |entry: &Entry| {
                 let header = &entry.job.header;
                 let is_here = header.queue == queue && header.kind == kind;
-                entry.job.finished_at.filter(|_| is_here && entry.job.state as i64 == *state)
+                let counts = is_here && entry.job.state as i64 == *state && !entry.job.is_read();
+                entry.job.finished_at.filter(|_| counts)
             };
             let ended_at = |id| Ok(self.with_job(id, ended_here)?.flatten());
             let oldest = ended::oldest(self.conn, (*lane, *state), due, limit, ended_at);

@@ -14,6 +14,18 @@ pub(super) fn inputs(conn: &Connection, dependent: JobId) -> Result<Vec<Input>> 
     rows.into_iter().map(read).collect()
 }
 
+/// Up to `limit` dependencies of a job, from a position on.
+pub(super) fn inputs_from(
+    conn: &Connection,
+    dependent: JobId,
+    from: u32,
+    limit: usize,
+) -> Result<Vec<Input>> {
+    let sql = "SELECT upstream, input FROM input WHERE id = ?1 AND position >= ?2 ORDER BY position LIMIT ?3";
+    let rows = all(conn, sql, params![dependent.as_bytes(), from, limit as i64], stored)?;
+    rows.into_iter().map(read).collect()
+}
+
 /// One dependency of a job.
 pub(super) fn input(conn: &Connection, dependent: JobId, position: u32) -> Result<Option<Input>> {
     let sql = "SELECT upstream, input FROM input WHERE id = ?1 AND position = ?2";

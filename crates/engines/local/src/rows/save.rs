@@ -9,7 +9,7 @@ use super::key::{PROBES, first_key};
 use super::load::{Loaded, failed, usual_finish};
 use super::ready::Ready;
 use rusqlite::{Connection, Params, params};
-use windlass_core::model::{Name, PartName, Parts, Placement, Policy, State};
+use windlass_core::model::{Job, Name, PartName, Parts, Placement, Policy, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Head};
 use windlass_workset::Deadline;
@@ -30,15 +30,16 @@ fn keeps_position(before: &Place, after: &Place) -> bool {
     before.state == State::Available && position(before) == position(after)
 }
 
-/// The time of the end of a job that has ended and has a retention of its own.
-fn own_end(entry: &Entry) -> Option<i64> {
-    let own = entry.job.state.is_terminal() && entry.job.header.policy.retention.is_some();
-    entry.job.finished_at.filter(|_| own).map(|at| at.as_millis())
+/// Whether the retention of its queue does not apply to a job that has ended: it has one of its own, or dependents read
+/// its result.
+pub(super) const fn ends_alone(job: &Job) -> bool {
+    job.header.policy.retention.is_some() || job.is_read()
 }
 
-/// Whether a job has ended and its dependents have not all learned it.
-const fn is_unresolved(entry: &Entry) -> bool {
-    entry.job.followed && entry.job.state.is_terminal()
+/// The time of the end of a job that has ended and is listed alone.
+fn own_end(entry: &Entry) -> Option<i64> {
+    let own = entry.job.state.is_terminal() && ends_alone(&entry.job);
+    entry.job.finished_at.filter(|_| own).map(|at| at.as_millis())
 }
 
 /// The deadline of a job as columns `work` and `at` of the table `deadline`.
@@ -58,7 +59,7 @@ pub(super) struct Before {
     /// The row that contains its lease, if the job runs and its lease is written.
     pub(super) lease_row: Option<i64>,
     pub(super) place: Place,
-    /// The time of its end, if it has ended and has a retention of its own.
+    /// The time of its end, if it has ended and is listed alone.
     pub(super) own_end: Option<i64>,
     pub(super) queue: Name,
     /// Whether it has a row in `unresolved`.
@@ -87,7 +88,7 @@ impl Before {
             place: Place::of(&loaded.entry),
             own_end: own_end(&loaded.entry),
             queue: loaded.entry.job.header.queue.clone(),
-            unresolved: is_unresolved(&loaded.entry),
+            unresolved: loaded.entry.job.is_unresolved(),
             group: GroupRow::of(&loaded.entry),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
@@ -181,7 +182,7 @@ impl Saver<'_, '_> {
             }
             self.add_to_group()?;
         }
-        if before.unresolved != is_unresolved(self.entry) {
+        if before.unresolved != self.entry.job.is_unresolved() {
             self.save_unresolved()?;
         }
         let own_end = own_end(self.entry);
@@ -199,9 +200,9 @@ impl Saver<'_, '_> {
         Ok((lives || before.lived, side_parts))
     }
 
-    /// Adds an ended job to those with unresolved dependents, or removes it.
+    /// Adds an ended job to those that are unresolved, or removes it.
     pub(super) fn save_unresolved(&self) -> Result<()> {
-        let sql = match is_unresolved(self.entry) {
+        let sql = match self.entry.job.is_unresolved() {
             true => "INSERT OR IGNORE INTO unresolved (id) VALUES (?1)",
             false => "DELETE FROM unresolved WHERE id = ?1",
         };
@@ -318,7 +319,7 @@ impl Saver<'_, '_> {
         Ok(())
     }
 
-    /// Removes an ended job with a retention of its own from the listings.
+    /// Removes an ended job that is listed alone from the listings.
     fn remove_own_end(&self, before: &Before) -> Result<()> {
         let Some(at) = before.own_end else { return Ok(()) };
         let sql = "DELETE FROM ended_own WHERE lane = ?1 AND state = ?2 AND at = ?3 AND id = ?4";
@@ -342,7 +343,7 @@ impl Saver<'_, '_> {
     }
 
     fn add_to_line(&mut self, n: i64, place: &Place) -> Result<()> {
-        let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
+        let (id, seq) = (self.id(), place.seq.cast_signed());
         let state = place.state as i64;
         match place.state.placement() {
             Placement::Ready => {
@@ -351,7 +352,7 @@ impl Saver<'_, '_> {
             }
             Placement::Ended => {
                 let at = self.entry.job.finished_at.unwrap_or_default().as_millis();
-                if header.policy.retention.is_none() {
+                if !ends_alone(&self.entry.job) {
                     self.ended.add((self.lane, state), id, at);
                 } else {
                     let sql = "INSERT OR IGNORE INTO ended_own VALUES (?1, ?2, ?3, ?4)";

@@ -10,6 +10,8 @@ use uuid::Uuid;
 const COUNTS: &str = "SELECT dependent, count(*)::bigint, count(*) FILTER (WHERE open)::bigint
     FROM {s}.edge GROUP BY dependent";
 const OPEN: &str = "SELECT DISTINCT upstream FROM {s}.edge WHERE open";
+const KEPT: &str =
+    "SELECT dependent, upstream FROM {s}.edge WHERE (input::json ->> 'kept')::boolean";
 const UNRESOLVED: &str = "SELECT id FROM {s}.unresolved";
 
 /// The rows of dependencies.
@@ -20,6 +22,8 @@ pub(super) struct Edges {
     /// Jobs with open edges.
     upstream: HashSet<Uuid>,
     unresolved: HashSet<Uuid>,
+    /// How many jobs a job keeps, and how many keep it.
+    kept: HashMap<Uuid, (u32, u32)>,
 }
 
 impl Edges {
@@ -29,7 +33,12 @@ impl Edges {
         let counts = counts.collect();
         let upstream = conn.query(OPEN, &[]).await?.iter().map(|row| row.get(0)).collect();
         let unresolved = conn.query(UNRESOLVED, &[]).await?.iter().map(|row| row.get(0)).collect();
-        Ok(Self { counts, upstream, unresolved })
+        let mut kept: HashMap<Uuid, (u32, u32)> = HashMap::new();
+        for row in conn.query(KEPT, &[]).await? {
+            kept.entry(row.get(0)).or_default().0 += 1;
+            kept.entry(row.get(1)).or_default().1 += 1;
+        }
+        Ok(Self { counts, upstream, unresolved, kept })
     }
 
     /// Adds the findings of one job.
@@ -44,7 +53,12 @@ impl Edges {
         if self.upstream.remove(&uuid) && !job.followed {
             found.push(format!("jobs depend on job {id}, which does not know it"));
         }
-        if self.unresolved.remove(&uuid) != (job.followed && job.state.is_terminal()) {
+        let ours = (job.dependencies.kept, job.dependencies.readers);
+        let stored = self.kept.remove(&uuid).unwrap_or_default();
+        if ours != stored {
+            found.push(format!("job {id} keeps and is kept by {ours:?} jobs, but {stored:?} do"));
+        }
+        if self.unresolved.remove(&uuid) != job.is_unresolved() {
             found.push(format!("job {id} has dependents, and maintenance does not know it"));
         }
     }

@@ -6,8 +6,10 @@ use crate::conn::{Conn, Row};
 use crate::rows::codec;
 use crate::rows::entries::job_id;
 use futures_util::future::try_join;
+use std::collections::HashMap;
 use uuid::Uuid;
 use windlass_core::JobId;
+use windlass_core::limits::RESOLUTIONS_MAX;
 use windlass_core::model::Input;
 use windlass_workset::{Wants, edges_loaded_max};
 
@@ -18,6 +20,11 @@ const OPEN: &str = "SELECT w.upstream, e.dependent, e.position, e.input
             ORDER BY dependent, position LIMIT $2) e";
 const INPUTS: &str = "SELECT dependent, upstream, input FROM {s}.edge WHERE dependent = ANY($1)
     ORDER BY dependent, position";
+/// In order, so that the positions follow from the first one.
+const SPANS: &str = "SELECT w.dependent, w.first, e.upstream, e.input
+    FROM unnest($1::uuid[], $2::integer[]) w (dependent, first) CROSS JOIN LATERAL
+        (SELECT position, upstream, input FROM {s}.edge WHERE dependent = w.dependent AND position >= w.first
+            ORDER BY position LIMIT $3) e ORDER BY w.dependent, e.position";
 /// Ended jobs that one maintenance step continues to resolve. Each may have a wide fan.
 pub(crate) const UNRESOLVED_MAX: u32 = 16;
 pub(super) const UNRESOLVED: &str = "SELECT id FROM {s}.unresolved ORDER BY id LIMIT $1";
@@ -27,6 +34,7 @@ impl Loader<'_, '_> {
     pub(super) async fn edges(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
         let upstream: Vec<Uuid> = loaded.edges_to_load(wants).map(|id| id.as_uuid()).collect();
         let whole: Vec<Uuid> = loaded.inputs_to_load(wants).map(|id| id.as_uuid()).collect();
+        self.spans(wants, loaded).await?;
         if upstream.is_empty() && whole.is_empty() {
             return Ok(());
         }
@@ -52,6 +60,28 @@ impl Loader<'_, '_> {
         for row in &inputs {
             let (dependent, input) = input(row)?;
             loaded.edges.add_next(dependent, input);
+        }
+        Ok(())
+    }
+
+    /// Loads the dependencies of jobs that release others.
+    async fn spans(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
+        let (ids, first): (Vec<Uuid>, Vec<i32>) = loaded
+            .spans_to_load(wants)
+            .map(|(id, from)| (id.as_uuid(), from.cast_signed()))
+            .unzip();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = self.conn.query(SPANS, &[&ids, &first, &i64::from(RESOLUTIONS_MAX)]).await?;
+        let mut spans: HashMap<Uuid, Vec<Input>> = HashMap::new();
+        for row in &rows {
+            let input = codec::input(job_id(row.get(2)), row.get(3))?;
+            spans.entry(row.get(0)).or_default().push(input);
+        }
+        for (id, first) in ids.into_iter().zip(first) {
+            let inputs = spans.remove(&id).unwrap_or_default();
+            loaded.edges.add_span(job_id(id), first.cast_unsigned(), inputs);
         }
         Ok(())
     }

@@ -282,7 +282,7 @@ impl Saver<'_> {
             Placement::Leased => self.lease(entry, place, lane),
             Placement::Ended => {
                 let at = entry.job.finished_at.unwrap_or_default().as_millis();
-                rows.finished.push(id, at, lane, state, place.deadline.is_some());
+                rows.finished.push(id, at, lane, state, place.deadline.is_some() || place.read);
             }
         }
         let rows = &mut self.rows;

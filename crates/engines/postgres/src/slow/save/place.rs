@@ -26,8 +26,10 @@ pub(crate) struct Place {
     pub(crate) in_group: Option<InGroup>,
     /// Whether it has not ended and others depend on it, so that its row says that it is not plain.
     pub(crate) followed: bool,
-    /// Whether it has ended and its dependents have not all learned it.
+    /// Whether it has ended and maintenance has work with its dependencies.
     pub(crate) unresolved: bool,
+    /// Whether it has ended and stays beyond its retention.
+    pub(crate) read: bool,
 }
 
 /// The position of a job in the line of its group.
@@ -79,7 +81,8 @@ impl Place {
             in_line: key.map(|key| (header.queue.clone(), key, seq)),
             in_group: InGroup::of(entry),
             followed: entry.job.followed && !place.state.is_terminal(),
-            unresolved: entry.job.followed && place.state.is_terminal(),
+            unresolved: entry.job.is_unresolved(),
+            read: entry.job.is_read(),
         }
     }
 }
