@@ -73,6 +73,17 @@ pub const CALL_RESOLUTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Length of the longest chain of jobs that end in one step because of each other; maintenance continues.
 pub const CASCADE_MAX: u32 = 8;
 
+/// Bytes in the payload of a signal.
+pub const SIGNAL_BYTES_MAX: usize = 16 * 1024;
+/// Signals in the inbox of a job.
+pub const INBOX_SIGNALS_MAX: usize = 100;
+/// Bytes of all signals in the inbox of a job.
+pub const INBOX_BYTES_MAX: usize = 256 * 1024;
+/// Ids of signals that a job remembers, the latest ones, so that it accepts each once.
+pub const SIGNAL_IDS_MAX: usize = 100;
+/// Names of signals that one wait is for.
+pub const WAIT_SIGNALS_MAX: usize = 16;
+
 /// Jobs of a flow that are read, cancelled or replayed together.
 pub const FLOW_JOBS_MAX: usize = 10_000;
 

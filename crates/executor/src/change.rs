@@ -11,8 +11,8 @@ use windlass_core::engine::{
 };
 use windlass_core::limits::CALL_RESOLUTIONS_MAX;
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Due, Order};
-use windlass_core::{Error, Result, Timestamp};
+use windlass_core::model::{Continuation, Due, Order, Signal, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
     /// Changes jobs; see [`windlass_core::engine::Admin::change`].
@@ -39,12 +39,15 @@ impl<R: Rows> Executor<R> {
                 let queue = edits.queue.clone();
                 Transition { priority: edits.priority, queue, ..at(edits.due) }
             }
-            Change::Cancel
-            | Change::Kill
-            | Change::Pause
-            | Change::Resume
-            | Change::Signal
-            | Change::Discard => Transition::default(),
+            Change::Signal(signal) => {
+                if let Some(state) = self.accepted(id, signal)? {
+                    return Ok(Changed::new(id, Some(state)));
+                }
+                self.deliver(id, signal, now)?
+            }
+            Change::Cancel | Change::Kill | Change::Pause | Change::Resume | Change::Discard => {
+                Transition::default()
+            }
             _ => return Err(unknown("change")),
         };
         let fits = |executor: &Self, entry: &Entry| {
@@ -52,6 +55,8 @@ impl<R: Rows> Executor<R> {
             match item.change {
                 Change::Replay(_) => executor.check_replay(entry, &data, now),
                 Change::Move(_) => executor.check_move(entry, &data, now),
+                Change::Signal(_) if entry.job.state.is_terminal() => Ok(()),
+                Change::Signal(_) => check_inbox(entry, &data),
                 Change::Cancel
                 | Change::Promote
                 | Change::Reschedule(_)
@@ -59,7 +64,6 @@ impl<R: Rows> Executor<R> {
                 | Change::Kill
                 | Change::Pause
                 | Change::Resume
-                | Change::Signal
                 | Change::Discard => Ok(()),
                 _ => Err(unknown("change")),
             }
@@ -71,6 +75,26 @@ impl<R: Rows> Executor<R> {
         }
         let (state, ()) = self.commit(taken, data, now, |_| ())?;
         Ok(Changed::new(id, state))
+    }
+
+    /// The state of a job that has accepted a signal with this id before.
+    fn accepted(&self, id: JobId, signal: &Signal) -> Result<Option<State>> {
+        let Some(signal_id) = &signal.id else { return Ok(None) };
+        self.read(id, |entry| {
+            let seen = entry.continuation().is_some_and(|kept| kept.has_seen(signal_id));
+            seen.then_some(entry.job.state)
+        })
+    }
+
+    /// The data of a signal. One that ends a wait with a time limit makes the job due.
+    fn deliver(&self, id: JobId, signal: &Signal, now: Timestamp) -> Result<Transition> {
+        let mut data = Transition { signal: Some(signal.clone()), ..Transition::default() };
+        let timed = self.read(id, |entry| {
+            let wait = data.wait(entry).filter(|_| data.takes_signal(entry));
+            wait.is_some_and(|wait| wait.timeout_ms.is_some())
+        })?;
+        data.run_at = timed.then_some(now);
+        Ok(data)
     }
 
     /// Checks that a job can be replayed: it has ended, and no other job holds its unique key.
@@ -164,6 +188,17 @@ impl<R: Rows> Executor<R> {
         let kinds = self.kinds.iter().map(|(name, s)| (name.clone(), s.clone())).collect();
         let limits = self.limits.iter().map(|(name, limit)| (name.clone(), limit.clone()));
         Settings::new(queues, kinds).limits(limits.collect())
+    }
+}
+
+/// Checks that the inbox has room for a signal that no wait takes.
+fn check_inbox(entry: &Entry, data: &Transition) -> Result<()> {
+    let Some(signal) = data.signal.as_ref().filter(|_| !data.takes_signal(entry)) else {
+        return Ok(());
+    };
+    match entry.continuation() {
+        Some(continuation) => continuation.check_room(signal),
+        None => Continuation::default().check_room(signal),
     }
 }
 

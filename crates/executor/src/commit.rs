@@ -9,7 +9,7 @@ use crate::limits::Left;
 use crate::rows::Rows;
 use windlass_core::engine::RemovedKey;
 use windlass_core::machine::{Effect, EventKind, Refusal, Step, step};
-use windlass_core::model::{Finish, JobError, KindSettings, Name, State};
+use windlass_core::model::{Finish, JobError, KindSettings, Name, Signal, SignalWait, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The data of a transition, which the state machine does not know.
@@ -27,6 +27,28 @@ pub(crate) struct Transition {
     pub(crate) finish: Option<Finish>,
     /// The error that the worker reported.
     pub(crate) error: Option<JobError>,
+    /// The wait that [`EventKind::Wait`] begins.
+    pub(crate) wait: Option<SignalWait>,
+    /// The signal that [`EventKind::Signal`] delivers.
+    pub(crate) signal: Option<Signal>,
+}
+
+impl Transition {
+    /// The wait that the transition begins, or the one that the job is in.
+    pub(crate) fn wait<'a>(&'a self, entry: &'a Entry) -> Option<&'a SignalWait> {
+        self.wait.as_ref().or_else(|| entry.continuation()?.wait.as_ref())
+    }
+
+    /// Whether the wait takes the signal that the transition delivers, or one from the inbox.
+    pub(crate) fn takes_signal(&self, entry: &Entry) -> bool {
+        let Some(wait) = self.wait(entry) else { return false };
+        match &self.signal {
+            Some(signal) => wait.takes(&signal.name),
+            None => entry.continuation().is_some_and(|continuation| {
+                continuation.inbox.iter().any(|signal| wait.takes(&signal.name))
+            }),
+        }
+    }
 }
 
 /// A job taken out of its place for a transition that the machine allows.
@@ -220,14 +242,29 @@ impl<R: Rows> Executor<R> {
                 self.look_up_again(entry)?;
             }
             Effect::RequestCancel => entry.job.cancel_requested = true,
-            Effect::BeginWait => entry.waits = true,
-            Effect::EndWait => entry.waits = false,
-            Effect::KeepSignal => entry.signalled = true,
-            Effect::UseSignal => entry.signalled = false,
+            Effect::BeginWait => {
+                let wait = data.wait.take().unwrap_or_default();
+                entry.continue_with(|continuation| continuation.begin(wait));
+            }
+            Effect::EndWait => {
+                let signal = data.signal.take();
+                entry.continue_with(|continuation| continuation.end(signal));
+            }
+            Effect::KeepSignal => {
+                if let Some(signal) = data.signal.take() {
+                    entry.continue_with(|continuation| continuation.keep(signal));
+                }
+            }
+            Effect::UseSignal => {
+                let wait = data.wait.take().unwrap_or_default();
+                entry.continue_with(|continuation| continuation.take(&wait));
+            }
             // `commit` frees the first job in line of the old queue once this one is stored.
             Effect::ChangeQueue => self.change_queue(entry, data.queue.take(), now)?,
             Effect::Finish => {
-                entry.waits = false;
+                if entry.job.waits {
+                    entry.continue_with(|continuation| continuation.wait = None);
+                }
                 entry.job.finished_at = Some(now);
                 entry.job.finish = data.finish.take().or(Some(finish(next, event)));
             }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
 use windlass_core::limits::HISTORY_MAX;
 use windlass_core::model::{
-    Attempt, AttemptEnd, AttemptFields, DependencyCounts, Header, Job, JobError, PartSet, Parts,
-    Running, State,
+    Attempt, AttemptEnd, AttemptFields, Continuation, DependencyCounts, Header, Job, JobError,
+    PartSet, Parts, Running, State,
 };
 use windlass_core::policy::UniqueScope;
 use windlass_core::random::Random;
@@ -40,10 +40,6 @@ pub struct Entry {
     pub ready_at: Timestamp,
     /// Whether the job holds its ordering key.
     pub holds_key: bool,
-    /// Whether the job waits for a signal.
-    pub waits: bool,
-    /// Whether a signal is kept for the next wait.
-    pub signalled: bool,
     /// The lease of a running job.
     pub leased: Option<Leased>,
     /// Ended attempts and their leases, so that a repeated settle is recognised.
@@ -59,8 +55,6 @@ impl Entry {
             rank: 0,
             ready_at: Timestamp::EPOCH,
             holds_key: false,
-            waits: false,
-            signalled: false,
             leased: None,
             past: VecDeque::new(),
         }
@@ -77,10 +71,23 @@ impl Entry {
         job.inputs.iter_mut().for_each(|input| input.kept = false);
         job.limits.clear();
         job.error = job.error.map(JobError::bounded);
-        let (waits, signalled) = (job.waits, job.signalled);
         let history = std::mem::take(&mut job.history).into_iter();
         let past = history.map(|attempt| (Lease::random(random), attempt)).collect();
-        Self { waits, signalled, past, ..Self::new(job) }
+        job.waits = job.continuation.as_ref().is_some_and(|kept| kept.wait.is_some());
+        Self { past, ..Self::new(job) }
+    }
+
+    /// What the job needs to continue after it has waited, if it has anything.
+    pub fn continuation(&self) -> Option<&Continuation> {
+        self.job.continuation.as_deref()
+    }
+
+    /// Changes what the job needs to continue.
+    pub fn continue_with(&mut self, change: impl FnOnce(&mut Continuation)) {
+        let mut continuation = self.job.continuation.take().unwrap_or_default();
+        change(&mut continuation);
+        self.job.waits = continuation.wait.is_some();
+        self.job.continuation = Some(continuation).filter(|kept| **kept != Continuation::default());
     }
 
     /// The id of the job.
@@ -119,14 +126,14 @@ impl Entry {
         self.past.push_back((leased.lease, attempt.into()));
     }
 
-    /// Clears the traces of the life that ended: budgets, outcome, cancellation request, kept signal.
+    /// Clears the traces of the life that ended: budgets, outcome, cancellation request, signals.
     pub fn start_over(&mut self) {
         let job = &mut self.job;
         job.header.counters.failures = 0;
         job.header.counters.crashes = 0;
         (job.finish, job.finished_at) = (None, None);
         job.cancel_requested = false;
-        self.signalled = false;
+        self.continue_with(Continuation::start_over);
     }
 
     /// The job with the parts in `set`, and its history.
@@ -135,6 +142,7 @@ impl Entry {
         job.parts = self.job.parts.only(set);
         job.history = self.past.iter().map(|(_, attempt)| attempt.clone()).collect();
         job.log.clone_from(&self.job.log);
+        job.continuation.clone_from(&self.job.continuation);
         job
     }
 
@@ -155,7 +163,7 @@ impl Entry {
         job.finished_at = self.job.finished_at;
         job.finish.clone_from(&self.job.finish);
         job.cancel_requested = self.job.cancel_requested;
-        (job.waits, job.signalled) = (self.waits, self.signalled);
+        job.waits = self.job.waits;
         (job.dependencies, job.followed) = (self.job.dependencies, self.job.followed);
         job.limits.clone_from(&self.job.limits);
         job.progress.clone_from(&self.job.progress);

@@ -136,8 +136,9 @@ impl<R: Rows> Executor<R> {
         let goes_to = data.queue.as_ref().filter(|queue| **queue != header.queue);
         Ok(Facts {
             due: data.run_at.unwrap_or(header.run_at) <= now,
-            waits: entry.waits,
-            signalled: entry.signalled,
+            waits: entry.job.waits,
+            timed: data.wait(entry).is_some_and(|wait| wait.timeout_ms.is_some()),
+            signalled: data.takes_signal(entry),
             depends: entry.job.dependencies.open > 0
                 || event == EventKind::Replay && self.reopens(entry)?,
             key_taken: match goes_to {

@@ -50,11 +50,16 @@ impl<R: Rows> Executor<R> {
             self.check_hold(entry, hold)?;
         }
         let header = &entry.job.header;
-        let data = Transition {
+        let mut data = Transition {
             priority: item.priority,
             queue: item.queue.clone(),
             ..self.transition(header, &item.outcome, now)
         };
+        if let Outcome::Wait(wait) = &item.outcome {
+            data.wait = Some(wait.clone());
+            // It goes on at once if a signal is there already.
+            data.run_at = data.run_at.filter(|_| !data.takes_signal(entry)).or(Some(now));
+        }
         let follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
             .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
@@ -138,7 +143,8 @@ impl<R: Rows> Executor<R> {
             job.log.extend(item.log.into_iter().map(|text| LogLine::new(now, text)));
             let surplus = job.log.len().saturating_sub(LOG_LINES_MAX);
             job.log.drain(..surplus);
-            Updated::new(job.parts.only(item.fetch), job.cancel_requested)
+            let continuation = job.continuation.clone().filter(|_| item.recall);
+            Updated::new(job.parts.only(item.fetch), job.cancel_requested).continuing(continuation)
         })
     }
 }

@@ -245,6 +245,18 @@ fn own_causes(entry: &Entry, now: Timestamp) -> Vec<Cause> {
     }
     // A blocked or ready job was due: a clock that was set back does not change that.
     let waits_for_time = matches!(state, State::Scheduled | State::Paused);
+    let wait = entry.continuation().and_then(|continuation| continuation.wait.as_ref());
+    let timed = wait.is_some_and(|wait| wait.timeout_ms.is_some());
+    if let Some(wait) = wait {
+        let until = timed.then_some(header.run_at);
+        let mut cause = Cause::new(CauseCode::Signal).since(entry.job.changed_at).until(until);
+        cause.signals.clone_from(&wait.signals);
+        causes.push(cause);
+    }
+    // The end of a wait is not a time that the job waits for.
+    if timed && header.run_at > now {
+        return causes;
+    }
     if waits_for_time && header.run_at > now {
         let mut cause = Cause::new(CauseCode::NotDue).until(header.run_at);
         let failed = header.counters.failures > 0;
@@ -252,9 +264,6 @@ fn own_causes(entry: &Entry, now: Timestamp) -> Vec<Cause> {
         causes.push(cause);
     } else if *state == State::Scheduled {
         causes.push(Cause::new(CauseCode::NotPromoted).since(header.run_at));
-    }
-    if entry.waits {
-        causes.push(Cause::new(CauseCode::Signal).since(entry.job.changed_at));
     }
     causes
 }

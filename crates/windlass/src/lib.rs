@@ -168,7 +168,7 @@ pub use windlass_worker::{
 
 pub use windlass_core::TypedJob as Job;
 pub use windlass_core::engine::{Changed, Disposition, Enqueued};
-pub use windlass_core::model::{Job as StoredJob, NewJob, State};
+pub use windlass_core::model::{Job as StoredJob, NewJob, Signal, SignalWait, State, Wake};
 pub use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, UniqueScope, Until};
 pub use windlass_core::{JobId, Timestamp, engine, limits, model, policy};
 

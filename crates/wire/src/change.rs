@@ -6,10 +6,11 @@ use crate::new_job::{due_in, due_out};
 use crate::openapi;
 use crate::part::{PartEdits, absent, edit_in, edit_out};
 use crate::policy::Policy;
+use crate::signal::Signal;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::model::{Name, State};
+use windlass_core::model::{self, Name, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The type of change.
@@ -33,7 +34,7 @@ pub enum Change {
     Pause,
     /// Resume it.
     Resume,
-    /// Wake it from waiting for a signal.
+    /// Send it a `signal`.
     Signal,
     /// Replay it, with `edits`.
     Replay,
@@ -130,6 +131,9 @@ pub struct JobChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
+    /// The signal, for `signal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Signal>,
     /// Changes to the job, for `replay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<Edits>,
@@ -168,6 +172,9 @@ impl JobChange {
             absent(&self.delay_ms, "delay_ms", "only `reschedule` has a time")?;
             absent(&self.run_at, "run_at", "only `reschedule` has a time")?;
         }
+        if self.change != Change::Signal {
+            absent(&self.signal, "signal", "only `signal` has a signal")?;
+        }
         if self.change != Change::Replay {
             absent(&self.edits, "edits", "only `replay` has edits")?;
         }
@@ -186,7 +193,10 @@ impl JobChange {
             Change::Kill => engine::Change::Kill,
             Change::Pause => engine::Change::Pause,
             Change::Resume => engine::Change::Resume,
-            Change::Signal => engine::Change::Signal,
+            Change::Signal => {
+                let needed = || Error::invalid("signal", "missing", "give the signal: {\"name\"}");
+                model::Signal::from(self.signal.ok_or_else(needed)?).into()
+            }
             Change::Replay => {
                 engine::Change::Replay(Box::new(self.edits.unwrap_or_default().into_core()?))
             }
@@ -210,6 +220,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             queue: None,
             delay_ms: None,
             run_at: None,
+            signal: None,
             edits: None,
             if_state: item.if_state,
             queue_hint: item.queue_hint,
@@ -232,7 +243,10 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             engine::Change::Kill => Change::Kill,
             engine::Change::Pause => Change::Pause,
             engine::Change::Resume => Change::Resume,
-            engine::Change::Signal => Change::Signal,
+            engine::Change::Signal(signal) => {
+                request.signal = Some((*signal).into());
+                Change::Signal
+            }
             engine::Change::Replay(edits) => {
                 request.edits = Some((*edits).into());
                 Change::Replay

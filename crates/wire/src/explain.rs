@@ -62,6 +62,10 @@ pub struct Cause {
     /// tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The signals of which the job waits for one; absent if it waits for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>))]
+    pub signals: Vec<Name>,
     /// Dependencies on jobs that have not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<u32>,
@@ -147,6 +151,7 @@ impl Cause {
             key,
             limit,
             group,
+            signals,
             dependencies,
             holder,
             holder_state,
@@ -173,6 +178,7 @@ impl Cause {
             key,
             limit,
             group,
+            signals,
             dependencies,
             holder,
             holder_state,
@@ -200,6 +206,7 @@ impl Cause {
             key: self.key,
             limit: self.limit,
             group: self.group,
+            signals: self.signals,
             dependencies: self.dependencies,
             holder: self.holder,
             holder_state: self.holder_state,
@@ -239,6 +246,7 @@ mod tests {
         (full.max_running, full.tokens, full.cost) = (Some(2), Some(3), Some(4));
         (full.permits, full.ahead, full.at_least) = (Some(5), Some(6), true);
         (full.workers, full.worker) = (Some(7), Some("w".into()));
+        full.signals = vec!["approved".into()];
         (full.host, full.cancel_requested) = (Some("h".into()), true);
         (full.finish, full.error) = (Some(Finish::ReplacedBy(id)), Some(JobError::new("e", "m")));
         let why = engine::Explanation::new(id, "q".into(), "k".into(), State::Blocked, causes);

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use windlass_core::engine::{self, ClaimedJob, Cursor, Lease};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{
-    self, Attempt, Counters, Finish, Header, HeaderFields, JobError, LogLine, Name, Progress,
-    Running, State,
+    self, Attempt, Continuation, Counters, Finish, Header, HeaderFields, JobError, LogLine, Name,
+    Progress, Running, State,
 };
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -110,9 +110,10 @@ pub struct Job {
     /// Whether the job waits for a signal.
     #[serde(default, skip_serializing_if = "is_default")]
     pub waits: bool,
-    /// Whether a signal is kept for its next wait.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub signalled: bool,
+    /// The signals that it waits for or has received. Not in listings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Continuation>))]
+    pub continuation: Option<Box<Continuation>>,
     /// The jobs that it runs after, counted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dependencies: Dependencies,
@@ -208,7 +209,7 @@ impl From<model::Job> for Job {
         view.finished_at = job.finished_at;
         view.finish = job.finish;
         view.cancel_requested = job.cancel_requested;
-        (view.waits, view.signalled) = (job.waits, job.signalled);
+        (view.waits, view.continuation) = (job.waits, job.continuation);
         (view.dependencies, view.followed) = (job.dependencies.into(), job.followed);
         view.after = job.inputs.into_iter().map(Into::into).collect();
         view.limits = job.limits;
@@ -272,7 +273,7 @@ impl Job {
             retention: header.policy.retention.map(Into::into),
             cancel_requested: false,
             waits: false,
-            signalled: false,
+            continuation: None,
             dependencies: Dependencies::default(),
             after: Vec::new(),
             followed: false,
@@ -300,7 +301,7 @@ impl Job {
         job.finished_at = self.finished_at;
         job.finish = self.finish;
         job.cancel_requested = self.cancel_requested;
-        (job.waits, job.signalled) = (self.waits, self.signalled);
+        (job.waits, job.continuation) = (self.waits, self.continuation);
         (job.dependencies, job.followed) = (self.dependencies.into(), self.followed);
         job.inputs = self.after.into_iter().map(Input::into_core).collect::<Result<_>>()?;
         job.limits = self.limits;

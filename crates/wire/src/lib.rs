@@ -74,6 +74,7 @@ mod schedule;
 mod series;
 mod session;
 mod settle;
+mod signal;
 mod update;
 
 pub use audit::{Action, AuditList, AuditPage};
@@ -111,6 +112,7 @@ pub use schedule::{
 pub use series::{Point, Series, SeriesQuery};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
 pub use settle::{Hold, Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
+pub use signal::Signal;
 pub use update::{Progress, Update, UpdateItem, Updated};
 
 /// Header of every successful reply: the store's time in milliseconds since the Unix epoch.

@@ -15,8 +15,9 @@ pub use answers::{
     UpdatedItems,
 };
 pub use shapes::{
-    Attempt, DeadList, IdempotencyHeaders, KindOverview, KindSettings, LogLine, NamedKind,
-    NamedLimit, NamedQueue, QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
+    Attempt, Continuation, DeadList, IdempotencyHeaders, KindOverview, KindSettings, LogLine,
+    NamedKind, NamedLimit, NamedQueue, QueueOverview, QueueSettings, RawHeaders, Running,
+    SignalWait, TraceHeaders, Wake,
 };
 pub use words::{
     Atomicity, AttemptEnd, CauseCode, Codec, DependencyOrId, Durability, Finish, Gate, Location,

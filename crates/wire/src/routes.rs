@@ -24,6 +24,8 @@ paths! {
     JOB = "/v1/jobs/{id}";
     /// `POST` changes one job.
     JOB_CHANGE = "/v1/jobs/{id}/change";
+    /// `POST` sends a signal to one job.
+    JOB_SIGNAL = "/v1/jobs/{id}/signal";
     /// `GET` explains why one job is not running.
     JOB_WHY = "/v1/jobs/{id}/why";
     /// `GET` returns the raw bytes of a part or the result, `PUT` writes a part of a running job.

@@ -14,8 +14,8 @@ use crate::{is_default, present};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
-use windlass_core::limits::{BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX};
-use windlass_core::model::{AttemptEnd, JobError, Name, State};
+use windlass_core::limits::{BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX, WAIT_SIGNALS_MAX};
+use windlass_core::model::{AttemptEnd, JobError, Name, SignalWait, State};
 use windlass_core::random::Random;
 use windlass_core::{Error, JobId, Result};
 
@@ -34,7 +34,7 @@ pub enum Outcome {
     Fail,
     /// Returned unfinished.
     Release,
-    /// Waits for a signal.
+    /// Waits for one of `signals`, at most for `timeout_ms`.
     Wait,
     /// Cancelled.
     Cancel,
@@ -76,6 +76,18 @@ pub struct SettleItem {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Reason>,
+    /// The signals that it waits for, of which one is enough; any if there are none.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<WAIT_SIGNALS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 16))]
+    pub signals: Vec<Name>,
+    /// How long it waits at most; then it runs without a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BackoffMs>))]
+    pub timeout_ms: Option<u64>,
     /// Delay until the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BackoffMs>))]
@@ -194,6 +206,13 @@ impl SettleItem {
         if !matches!(self.outcome, Outcome::Retry | Outcome::Snooze) {
             absent(&delay_ms, "delay_ms", "only `retry` and `snooze` have a delay")?;
         }
+        let signals = std::mem::take(&mut self.signals);
+        let timeout_ms = self.timeout_ms.take();
+        if self.outcome != Outcome::Wait {
+            let why = "only `wait` waits for signals";
+            absent(&signals.first(), "signals", why)?;
+            absent(&timeout_ms, "timeout_ms", why)?;
+        }
         Ok(match self.outcome {
             Outcome::Complete => engine::Outcome::Complete { result },
             Outcome::Retry => engine::Outcome::Retry { error: why(error)?, delay_ms },
@@ -203,7 +222,11 @@ impl SettleItem {
             }
             Outcome::Fail => engine::Outcome::Fail { error: why(error)? },
             Outcome::Release => engine::Outcome::Release,
-            Outcome::Wait => engine::Outcome::Wait,
+            Outcome::Wait => {
+                let mut wait = SignalWait::for_signals(signals);
+                wait.timeout_ms = timeout_ms;
+                engine::Outcome::Wait(wait)
+            }
             Outcome::Cancel => engine::Outcome::Cancel,
         })
     }
@@ -218,6 +241,8 @@ impl From<engine::SettleItem> for SettleItem {
             result: None,
             result_base64: None,
             error: None,
+            signals: Vec::new(),
+            timeout_ms: None,
             delay_ms: None,
             parts: item.parts.into(),
             priority: item.priority,
@@ -244,7 +269,10 @@ impl From<engine::SettleItem> for SettleItem {
                 report.error = why(error);
             }
             engine::Outcome::Release => report.outcome = Outcome::Release,
-            engine::Outcome::Wait => report.outcome = Outcome::Wait,
+            engine::Outcome::Wait(wait) => {
+                report.outcome = Outcome::Wait;
+                (report.signals, report.timeout_ms) = (wait.signals, wait.timeout_ms);
+            }
             engine::Outcome::Cancel => report.outcome = Outcome::Cancel,
             // An outcome of a newer core is sent as a release, so that the job runs again.
             _ => report.outcome = Outcome::Release,

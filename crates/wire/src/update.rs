@@ -63,6 +63,9 @@ pub struct UpdateItem {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub fetch: Vec<PartName>,
+    /// Whether to return what the job needs to continue after it has waited: what ended its last wait.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recall: bool,
     /// For a claim without a session: extends its leases to this time from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
@@ -80,6 +83,7 @@ impl UpdateItem {
         item.parts = self.parts.into_core()?;
         item.log = self.log;
         item.fetch = part_set(&self.fetch);
+        item.recall = self.recall;
         item.extend_ms = self.extend_ms;
         Ok(item)
     }
@@ -99,6 +103,7 @@ impl From<engine::UpdateItem> for UpdateItem {
             parts: item.parts.into(),
             log: item.log,
             fetch: part_names(item.fetch),
+            recall: item.recall,
             extend_ms: item.extend_ms,
         }
     }
@@ -154,12 +159,17 @@ pub struct Updated {
     /// Whether a cancellation was requested.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cancel_requested: bool,
+    /// What the job needs to continue after it has waited, if requested and if there is anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Continuation>))]
+    pub continuation: Option<Box<model::Continuation>>,
 }
 
 impl From<engine::Updated> for Updated {
     fn from(updated: engine::Updated) -> Self {
-        let (payload, payload_base64, parts) = Parts::spread(updated.parts);
-        Self { payload, payload_base64, parts, cancel_requested: updated.cancel_requested }
+        let engine::Updated { parts, cancel_requested, continuation, .. } = updated;
+        let (payload, payload_base64, parts) = Parts::spread(parts);
+        Self { payload, payload_base64, parts, cancel_requested, continuation }
     }
 }
 
@@ -167,6 +177,6 @@ impl Updated {
     /// Converts to the core result.
     pub fn into_core(self) -> Result<engine::Updated> {
         let parts = self.parts.gather(self.payload, self.payload_base64)?;
-        Ok(engine::Updated::new(parts, self.cancel_requested))
+        Ok(engine::Updated::new(parts, self.cancel_requested).continuing(self.continuation))
     }
 }

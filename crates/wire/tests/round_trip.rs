@@ -116,7 +116,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         any::<u64>().prop_map(|delay_ms| Outcome::Snooze { delay_ms }),
         error().prop_map(|error| Outcome::Fail { error }),
         Just(Outcome::Release),
-        Just(Outcome::Wait),
+        Just(Outcome::WAIT),
         Just(Outcome::Cancel),
     ]
 }

@@ -145,7 +145,7 @@ fn by_handler(running: &Running, why: Why) -> Outcome {
             running.draft(|draft| draft.note_line(format!("cancelled: {reason}")));
             Outcome::Cancel
         }
-        Why::Wait => Outcome::Wait,
+        Why::Wait(wait) => Outcome::Wait(wait),
         Why::Release => Outcome::Release,
     }
 }

@@ -19,7 +19,7 @@ use windlass_core::engine::{
 };
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
 use windlass_core::model::{
-    Header, Input, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress,
+    Header, Input, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress, Wake,
 };
 use windlass_core::{Error, JobId, Result, TypedJob, check_name};
 
@@ -77,6 +77,29 @@ impl Ctx {
         let id = self.id();
         let found = self.shared().engine.get(Get::new([id])).await?.value.pop().flatten();
         Ok(found.ok_or(Error::NotFound { id })?.inputs)
+    }
+
+    /// What ended the last wait of the job: a signal, or the end of its time; `None` if it has not waited. The same for
+    /// every attempt until the job waits again. Fetched from the store.
+    ///
+    /// ```
+    /// use windlass_core::model::{SignalWait, Wake};
+    /// use windlass_worker::{Ctx, Stop};
+    ///
+    /// async fn order(ctx: Ctx) -> Result<&'static str, Stop> {
+    ///     match ctx.wake().await? {
+    ///         None => Err(Stop::wait_for(SignalWait::for_signals(["paid"]).timeout_ms(86_400_000))),
+    ///         Some(Wake::Signal(_)) => Ok("shipped"),
+    ///         Some(_) => Err(Stop::cancel("not paid within a day")),
+    ///     }
+    /// }
+    /// ```
+    pub async fn wake(&self) -> Result<Option<Wake>> {
+        if self.attempt() == 1 {
+            return Ok(None);
+        }
+        let updated = self.update(UpdateItem::recall).await?;
+        Ok(updated.continuation.and_then(|kept| kept.wake))
     }
 
     /// The header of the job: all its fields except the parts.

@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 use windlass_core::limits::{ERROR_BYTES_MAX, RESULT_BYTES_MAX};
-use windlass_core::model::{JobError, Part};
+use windlass_core::model::{JobError, Part, SignalWait};
 
 /// Error codes used by the runtime. Handlers may use others.
 pub mod code {
@@ -61,7 +61,7 @@ pub(crate) enum Why {
     Fatal { error: JobError },
     Snooze { delay: Duration },
     Cancel { reason: String },
-    Wait,
+    Wait(SignalWait),
     Release,
 }
 
@@ -86,9 +86,15 @@ impl Stop {
         Self(Why::Cancel { reason: reason.into() })
     }
 
-    /// Waits until the job is signalled. A waiting job occupies no slot.
+    /// Waits until the job receives any signal. A waiting job occupies no slot.
     pub const fn wait() -> Self {
-        Self(Why::Wait)
+        Self(Why::Wait(SignalWait::ANY))
+    }
+
+    /// Waits for one of these signals, at most for a time if the wait has a limit. When the job runs again,
+    /// [`Ctx::wake`](crate::Ctx::wake) says which signal arrived.
+    pub const fn wait_for(wait: SignalWait) -> Self {
+        Self(Why::Wait(wait))
     }
 
     /// Releases the job unfinished, without counting a failure; any worker may start it at once.

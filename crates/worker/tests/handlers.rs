@@ -207,7 +207,7 @@ async fn a_waiting_job_holds_no_slot_and_goes_on_when_signalled() {
     let id = enqueue(&engine, add()).await;
     reaches(&engine, id, JobState::Blocked).await;
     until("the slot to be free", || running.health().in_flight == 0).await;
-    support::change(&engine, id, Change::Signal).await;
+    support::change(&engine, id, Change::signal("go")).await;
     reaches(&engine, id, JobState::Completed).await;
     running.drain().await;
 }

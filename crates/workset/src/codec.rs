@@ -10,8 +10,8 @@ use std::fmt;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{
-    Attempt, Codec, DependencyCounts, Envelope, Finish, Header, Input, InputFields, JobError,
-    LogLine, Name, NewJob, OnFailure, Part, Policy, Progress, State,
+    Attempt, Codec, Continuation, DependencyCounts, Envelope, Finish, Header, Input, InputFields,
+    JobError, LogLine, Name, NewJob, OnFailure, Part, Policy, Progress, State,
 };
 use windlass_core::policy::Unique;
 use windlass_executor::Entry;
@@ -156,6 +156,9 @@ pub struct Tail {
     /// Its dependencies, counted.
     #[serde(skip_serializing_if = "has_none")]
     pub dependencies: DependencyCounts,
+    /// Signals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Box<Continuation>>,
 }
 
 impl Tail {
@@ -173,6 +176,7 @@ impl Tail {
             policy: policy_changed.then(|| job.header.policy.clone()),
             limits: job.limits.clone(),
             dependencies: job.dependencies,
+            continuation: job.continuation.clone(),
         }
     }
 
@@ -185,6 +189,8 @@ impl Tail {
         job.log = self.log;
         job.limits = self.limits;
         job.dependencies = self.dependencies;
+        job.waits = self.continuation.as_ref().is_some_and(|kept| kept.wait.is_some());
+        job.continuation = self.continuation;
         job.result = self.result.map(Part::from);
         if let Some(policy) = self.policy {
             job.header.policy = policy;

@@ -204,7 +204,7 @@ impl Wants {
             | Change::Kill
             | Change::Pause
             | Change::Resume
-            | Change::Signal
+            | Change::Signal(_)
             | Change::Replay(_)
             | Change::Discard => None,
             // The executor refuses it.

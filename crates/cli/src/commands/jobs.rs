@@ -19,7 +19,7 @@ use clap::Subcommand;
 use many::Target;
 use std::process::ExitCode;
 use windlass_core::engine::{Change, Edits};
-use windlass_core::model::{Due, Name, State};
+use windlass_core::model::{Due, Name, Signal, State};
 use windlass_core::{JobId, Timestamp};
 use windlass_services::BulkChange;
 
@@ -108,8 +108,18 @@ enum Action {
     Resume(Box<Target>),
     /// Remove ended jobs now
     Discard(Box<Target>),
-    /// Wake jobs that wait for a signal
-    Signal(Ids),
+    /// Send a signal to a job; it is kept until the job waits for it
+    Signal {
+        /// Id of the job
+        id: JobId,
+        /// Name of the signal
+        name: String,
+        /// What the signal says, as JSON
+        payload: Option<String>,
+        /// Id of the signal, which the job accepts once
+        #[arg(long = "id", value_name = "SIGNAL")]
+        signal_id: Option<String>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -134,7 +144,11 @@ impl Args {
             Action::Wait { ids, timeout } => {
                 return block_on(wait::wait(&common, ids.ids, timeout));
             }
-            Action::Signal(ids) => return change_ids(&common, ids.ids, &Change::Signal),
+            Action::Signal { id, name, payload, signal_id } => {
+                let mut signal = Signal::new(name);
+                (signal.payload, signal.id) = (payload, signal_id);
+                return change_ids(&common, vec![id], &signal.into());
+            }
             Action::Cancel(target) => (target, Change::Cancel, BulkChange::Cancel),
             Action::Replay { target, confirm } => {
                 let confirm: Option<Name> = confirm.map(Into::into);

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::growing::growing;
 use crate::id::JobId;
 use crate::machine::EventKind;
-use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
+use crate::model::{Due, Name, PartEdit, PartName, Policy, Signal, State};
 use crate::name::check_name;
 use crate::time::Timestamp;
 
@@ -51,8 +51,8 @@ pub enum Change {
     Pause,
     /// Resume it.
     Resume,
-    /// Wake it, or keep the signal until it waits.
-    Signal,
+    /// Wake it, or keep the signal until it waits for it.
+    Signal(Box<Signal>),
     /// Run a dead, cancelled or expired job again, with counters reset. It acquires its unique key again, or
     /// returns [`Error::Duplicate`](crate::Error::Duplicate).
     Replay(Box<Edits>),
@@ -66,6 +66,11 @@ impl Change {
         Self::Replay(Box::default())
     }
 
+    /// A signal that consists of its name.
+    pub fn signal(name: impl Into<Name>) -> Self {
+        Signal::new(name).into()
+    }
+
     /// The corresponding event of the state machine.
     pub const fn event(&self) -> EventKind {
         match self {
@@ -77,7 +82,7 @@ impl Change {
             Self::Kill => EventKind::Kill,
             Self::Pause => EventKind::Pause,
             Self::Resume => EventKind::Resume,
-            Self::Signal => EventKind::Signal,
+            Self::Signal(_) => EventKind::Signal,
             Self::Replay(_) => EventKind::Replay,
             Self::Discard => EventKind::Discard,
         }
@@ -95,7 +100,7 @@ impl Change {
             | Self::Kill
             | Self::Pause
             | Self::Resume
-            | Self::Signal
+            | Self::Signal(_)
             | Self::Discard => None,
         }
     }
@@ -112,8 +117,15 @@ impl Change {
                 edits.policy.as_ref().map_or(Ok(()), Policy::check)
             }
             Self::Move(queue) => check_name("queue", queue),
+            Self::Signal(signal) => signal.check(),
             _ => Ok(()),
         }
+    }
+}
+
+impl From<Signal> for Change {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(Box::new(signal))
     }
 }
 

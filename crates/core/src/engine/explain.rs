@@ -123,6 +123,8 @@ growing! {
         pub limit: Option<Name>,
         /// The group in which the limit counts the job; `None` for a limit over all jobs.
         pub group: Option<String>,
+        /// The signals of which the job waits for one; none: it waits for any.
+        pub signals: Vec<Name>,
         /// Dependencies on jobs that have not ended.
         pub dependencies: Option<u32>,
         /// The job that holds the ordering key, that is first in line for the key or the limit, or that is the first
@@ -170,6 +172,7 @@ impl Cause {
             key: None,
             limit: None,
             group: None,
+            signals: Vec::new(),
             dependencies: None,
             holder: None,
             holder_state: None,

@@ -38,6 +38,7 @@ impl Import {
         within_limit("history", job.history.len(), limits::HISTORY_MAX, "keep the latest")?;
         within_limit("log", job.log.len(), limits::LOG_LINES_MAX, "keep the latest")?;
         check_times(job)?;
+        job.continuation.as_ref().map_or(Ok(()), |kept| kept.check())?;
         let counts = job.dependencies;
         if counts.open > 0 || counts.total as usize != job.inputs.len() {
             let expected = "a job is imported with all its inputs, and once the jobs that it depends on have ended";

@@ -112,9 +112,9 @@ impl Job {
             finish: _,
             // A completion ends the job as completed, requested or not.
             cancel_requested: _,
-            // A completion ends a wait and keeps a signal.
+            // A running job does not wait, and a completion keeps its signals.
             waits: _,
-            signalled: _,
+            continuation: _,
             dependencies,
             followed,
             // Names only; `by_group` says what matters about them.
@@ -271,7 +271,7 @@ impl SettleItem {
             | Outcome::Snooze { delay_ms: _ }
             | Outcome::Fail { error: _ }
             | Outcome::Release
-            | Outcome::Wait
+            | Outcome::Wait(_)
             | Outcome::Cancel => return None,
         };
         Some(PlainReport { id: *id, lease, result })
@@ -456,7 +456,7 @@ mod tests {
             report(Outcome::Snooze { delay_ms: 0 }),
             report(Outcome::Fail { error }),
             report(Outcome::Release),
-            report(Outcome::Wait),
+            report(Outcome::WAIT),
             report(Outcome::Cancel),
         ];
         for item in others {

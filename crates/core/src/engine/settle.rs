@@ -7,7 +7,9 @@ use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits;
 use crate::machine::EventKind;
-use crate::model::{AttemptEnd, JobError, Name, NewJob, Part, PartEdit, PartEdits, State};
+use crate::model::{
+    AttemptEnd, JobError, Name, NewJob, Part, PartEdit, PartEdits, SignalWait, State,
+};
 use crate::name::check_name;
 use crate::time::Timestamp;
 
@@ -40,8 +42,8 @@ pub enum Outcome {
     },
     /// Released unfinished; does not count as a failure. Another worker may start it at once.
     Release,
-    /// Waits for a signal without occupying a slot.
-    Wait,
+    /// Waits for signals without occupying a slot.
+    Wait(SignalWait),
     /// Ended as cancelled.
     Cancel,
 }
@@ -49,6 +51,9 @@ pub enum Outcome {
 impl Outcome {
     /// Completed without a result.
     pub const DONE: Self = Self::Complete { result: None };
+
+    /// Waits for any signal, without a time limit.
+    pub const WAIT: Self = Self::Wait(SignalWait::ANY);
 
     /// Failed; retried after the job's backoff.
     pub fn retry(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -68,7 +73,7 @@ impl Outcome {
             Self::Snooze { .. } => EventKind::Snooze,
             Self::Fail { .. } => EventKind::Fail,
             Self::Release => EventKind::Release,
-            Self::Wait => EventKind::Wait,
+            Self::Wait(_) => EventKind::Wait,
             Self::Cancel => EventKind::CancelSelf,
         }
     }
@@ -78,7 +83,7 @@ impl Outcome {
     pub const fn ends_job(&self) -> bool {
         match self {
             Self::Complete { .. } | Self::Fail { .. } | Self::Cancel => true,
-            Self::Retry { .. } | Self::Snooze { .. } | Self::Release | Self::Wait => false,
+            Self::Retry { .. } | Self::Snooze { .. } | Self::Release | Self::Wait(_) => false,
         }
     }
 
@@ -89,7 +94,7 @@ impl Outcome {
             Self::Complete { .. }
             | Self::Snooze { .. }
             | Self::Release
-            | Self::Wait
+            | Self::Wait(_)
             | Self::Cancel => None,
         }
     }
@@ -99,11 +104,9 @@ impl Outcome {
         match self {
             Self::Retry { delay_ms: None, .. } => backoff(),
             Self::Retry { delay_ms: Some(delay_ms), .. } | Self::Snooze { delay_ms } => *delay_ms,
-            Self::Complete { .. }
-            | Self::Fail { .. }
-            | Self::Release
-            | Self::Wait
-            | Self::Cancel => 0,
+            // A job that waits for a limited time is due when that is over.
+            Self::Wait(wait) => wait.timeout_ms.unwrap_or(0),
+            Self::Complete { .. } | Self::Fail { .. } | Self::Release | Self::Cancel => 0,
         }
     }
 
@@ -120,6 +123,7 @@ impl Outcome {
             Self::Retry { delay_ms: Some(delay_ms), .. } | Self::Snooze { delay_ms } => {
                 within_range("delay_ms", *delay_ms, 0..=limits::BACKOFF_MAX_MS)
             }
+            Self::Wait(wait) => wait.check(),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use super::{Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::model::{PartEdit, PartEdits, PartSet, Parts, Progress};
+use crate::model::{Continuation, PartEdit, PartEdits, PartSet, Parts, Progress};
 
 /// An update of one job, under its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct UpdateItem {
     pub log: Vec<String>,
     /// Parts to return, including the edits of this item.
     pub fetch: PartSet,
+    /// Returns what the job needs to [continue](Continuation) after it has waited.
+    pub recall: bool,
     /// Extends the session of a claim without a session to this long from now.
     pub extend_ms: Option<u64>,
 }
@@ -37,6 +39,7 @@ impl UpdateItem {
             parts: PartEdits::KEEP,
             log: Vec::new(),
             fetch: PartSet::NONE,
+            recall: false,
             extend_ms: None,
         }
     }
@@ -61,6 +64,13 @@ impl UpdateItem {
     #[must_use]
     pub const fn fetch(mut self, parts: PartSet) -> Self {
         self.fetch = parts;
+        self
+    }
+
+    /// Returns what the job needs to continue after it has waited.
+    #[must_use]
+    pub const fn recall(mut self) -> Self {
+        self.recall = true;
         self
     }
 
@@ -112,11 +122,20 @@ pub struct Updated {
     pub parts: Parts,
     /// Whether the cancellation of the job was requested.
     pub cancel_requested: bool,
+    /// What the job needs to continue, if requested and if there is anything.
+    pub continuation: Option<Box<Continuation>>,
 }
 
 impl Updated {
     /// Creates a result.
     pub const fn new(parts: Parts, cancel_requested: bool) -> Self {
-        Self { parts, cancel_requested }
+        Self { parts, cancel_requested, continuation: None }
+    }
+
+    /// Sets what the job needs to continue.
+    #[must_use]
+    pub fn continuing(mut self, continuation: Option<Box<Continuation>>) -> Self {
+        self.continuation = continuation;
+        self
     }
 }

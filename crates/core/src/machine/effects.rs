@@ -20,17 +20,17 @@ pub enum Effect {
     CountCrash,
     /// `crashes = 0`: a handler reported an outcome.
     ClearCrashes,
-    /// `failures = crashes = 0`; outcome, cancellation request and kept signal are cleared.
+    /// `failures = crashes = 0`; outcome, cancellation request and signals are cleared.
     StartOver,
     /// The cancellation is requested from the worker.
     RequestCancel,
-    /// The job waits for a signal from now on.
+    /// The job waits for signals from now on.
     BeginWait,
-    /// The job no longer waits for a signal.
+    /// The job no longer waits: a signal arrived, or the time is over. It learns which when it runs.
     EndWait,
-    /// The signal is kept for the next wait.
+    /// The signal is kept in the inbox.
     KeepSignal,
-    /// The kept signal is consumed by this wait.
+    /// The wait takes its first signal from the inbox. The job learns which when it runs.
     UseSignal,
     /// The job belongs to another queue from now on. Its unique key moves with it; its ordering key in the old queue is
     /// released, and the first job in line for it is freed.
@@ -100,7 +100,7 @@ impl fmt::Display for Effect {
             Self::BeginWait => "begin wait",
             Self::EndWait => "end wait",
             Self::KeepSignal => "keep signal",
-            Self::UseSignal => "use kept signal",
+            Self::UseSignal => "take signal from inbox",
             Self::ChangeQueue => "change queue",
             Self::Finish => "record end",
             Self::TakeUnique => "take unique key",

@@ -30,7 +30,7 @@ pub enum EventKind {
     Fail,
     /// The worker returns the job unfinished; no failure is counted.
     Release,
-    /// The handler waits for a signal.
+    /// The handler waits for signals.
     Wait,
     /// The handler ends the job as cancelled.
     CancelSelf,
@@ -54,7 +54,7 @@ pub enum EventKind {
     Move,
     /// An operator ends the job as dead.
     Kill,
-    /// A client sends the signal that the job waits for, or will wait for.
+    /// A client sends a signal.
     Signal,
     /// An operator runs an ended job again, with fresh budgets.
     Replay,

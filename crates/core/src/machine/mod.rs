@@ -20,7 +20,9 @@ pub struct Facts {
     pub due: bool,
     /// The job waits for a signal.
     pub waits: bool,
-    /// A signal arrived before the job waited for one, and is kept for its next wait.
+    /// The wait, or the one that the event begins, has a time limit. The job is due when it is over.
+    pub timed: bool,
+    /// The wait takes the signal that the event delivers; or the wait that the event begins takes one that arrived before.
     pub signalled: bool,
     /// The job depends on a job that has not ended.
     pub depends: bool,
@@ -174,6 +176,9 @@ fn unblocked(facts: Facts, also: Effects) -> Step {
 /// A job of another store arrives in its state. A running job lost its worker with its store: it can run again at once,
 /// unless its cancellation was requested.
 fn imported(from: State, facts: Facts) -> Step {
+    let timed_out = facts.waits && facts.timed && facts.due && from == State::Scheduled;
+    let facts = Facts { waits: facts.waits && !timed_out, ..facts };
+    let ended_wait = if timed_out { Effects::of(&[Effect::EndWait]) } else { Effects::NONE };
     let due = Facts { due: true, ..facts };
     let (next, line) = match from {
         State::Running if facts.cancel_requested => {
@@ -185,7 +190,7 @@ fn imported(from: State, facts: Facts) -> Step {
             (from, Effects::NONE)
         }
     };
-    let arrives = Effects::of(&[Effect::TakeUnique, Effect::Arrive]);
+    let arrives = Effects::of(&[Effect::TakeUnique, Effect::Arrive]).and(ended_wait);
     Step { next: Some(next), effects: arrives.and(line).and(ready(next == State::Available)) }
 }
 
@@ -211,11 +216,17 @@ fn relocated(from: State, facts: Facts) -> Step {
     }
 }
 
-/// A signal ends the wait of a job, whichever state the job is in, or is kept for its next wait.
+/// A signal ends the wait of a job that waits for it, whichever state the job is in, or is kept for a later wait.
 fn signalled(from: State, facts: Facts) -> Step {
-    let effects = Effects::of(&[if facts.waits { Effect::EndWait } else { Effect::KeepSignal }]);
+    if !(facts.waits && facts.signalled) {
+        return Step { effects: Effects::of(&[Effect::KeepSignal]), ..stay(from) };
+    }
+    let effects = Effects::of(&[Effect::EndWait]);
+    let woken = Facts { waits: false, ..facts };
     match from {
-        State::Blocked => unblocked(Facts { waits: false, ..facts }, effects),
+        State::Blocked => unblocked(woken, effects),
+        // It was scheduled for the end of the wait only.
+        State::Scheduled if facts.timed => enter(Some(from), Facts { due: true, ..woken }, effects),
         _ => Step { effects, ..stay(from) },
     }
 }
@@ -241,6 +252,8 @@ fn reported(report: EventKind, facts: Facts) -> Step {
         _ if facts.cancel_requested => ended(State::Cancelled, counted),
         E::Retry | E::Lose if facts.spent => ended(State::Dead, counted),
         E::Wait if facts.signalled => {
+            // It goes on at once: the time limit is not needed.
+            let facts = Facts { due: true, ..facts };
             enter(running, Facts { waits: false, ..facts }, again.with(Effect::UseSignal))
         }
         E::Wait => enter(running, Facts { waits: true, ..facts }, again.with(Effect::BeginWait)),
@@ -250,8 +263,12 @@ fn reported(report: EventKind, facts: Facts) -> Step {
     }
 }
 
-/// Moves a job that is to run to its [`entry`].
+/// Moves a job that is to run to its [`entry`]. If it waits for a limited time, that is over when it is due.
 fn enter(from: Option<State>, facts: Facts, also: Effects) -> Step {
+    if facts.waits && facts.timed && facts.due {
+        let woken = Facts { waits: false, ..facts };
+        return enter(from, woken, also.with(Effect::EndWait));
+    }
     moved(from, entry(facts), also.and(line(facts)))
 }
 
@@ -297,6 +314,7 @@ mod tests {
     const DUE: Facts = Facts {
         due: true,
         waits: false,
+        timed: false,
         signalled: false,
         depends: false,
         key_taken: false,
@@ -423,12 +441,14 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_a_wait_or_is_kept_for_the_next_one() {
+    fn a_signal_ends_the_wait_that_takes_it_or_is_kept_for_a_later_one() {
         for state in State::ALL.into_iter().filter(|state| !state.is_terminal()) {
-            for waits in [false, true] {
-                let done = step(Some(state), EventKind::Signal, Facts { waits, ..DUE }).unwrap();
-                assert_eq!(done.effects.has(Effect::EndWait), waits, "{state}");
-                assert_eq!(done.effects.has(Effect::KeepSignal), !waits, "{state}");
+            for (waits, signalled) in [(false, false), (false, true), (true, false), (true, true)] {
+                let facts = Facts { waits, signalled, ..DUE };
+                let done = step(Some(state), EventKind::Signal, facts).unwrap();
+                let ends = waits && signalled;
+                assert_eq!(done.effects.has(Effect::EndWait), ends, "{state}");
+                assert_eq!(done.effects.has(Effect::KeepSignal), !ends, "{state}");
             }
         }
         let wait = |signalled| {
@@ -441,10 +461,39 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_with_a_time_limit_ends_by_its_signal_or_when_the_job_is_due() {
+        let timed = Facts { timed: true, ..Facts::default() };
+        let done = step(Some(State::Running), EventKind::Wait, timed).unwrap();
+        assert_eq!(done.next, Some(State::Scheduled));
+        assert!(done.effects.has(Effect::BeginWait) && !done.effects.has(Effect::EndWait));
+        let waits = Facts { waits: true, ..timed };
+        let done =
+            step(Some(State::Scheduled), EventKind::Signal, Facts { signalled: true, ..waits });
+        let done = done.unwrap();
+        assert_eq!(done.next, Some(State::Available));
+        assert!(done.effects.has(Effect::EndWait));
+        for (from, event) in [
+            (State::Scheduled, EventKind::Due),
+            (State::Scheduled, EventKind::Promote),
+            (State::Scheduled, EventKind::Import),
+            (State::Paused, EventKind::Resume),
+        ] {
+            let done = step(Some(from), event, Facts { due: true, ..waits }).unwrap();
+            assert_eq!(done.next, Some(State::Available), "{event:?}");
+            assert!(done.effects.has(Effect::EndWait), "{event:?}");
+        }
+        let over = Facts { due: true, ..timed };
+        let done = step(Some(State::Running), EventKind::Wait, over).unwrap();
+        assert_eq!(done.next, Some(State::Available), "no time at all");
+        assert!(done.effects.has(Effect::BeginWait) && done.effects.has(Effect::EndWait));
+    }
+
+    #[test]
     fn a_job_that_waited_for_others_does_not_wait_for_its_time_again() {
         for due in [false, true] {
-            let facts = Facts { due, ..Facts::default() };
-            for event in [EventKind::Free, EventKind::Signal] {
+            let facts = Facts { due, waits: false, signalled: true, ..Facts::default() };
+            for (event, waits) in [(EventKind::Free, false), (EventKind::Signal, true)] {
+                let facts = Facts { waits, ..facts };
                 let done = step(Some(State::Blocked), event, facts).unwrap();
                 assert_eq!(done.next, Some(State::Available), "{event:?}, due: {due}");
             }

@@ -18,10 +18,11 @@ pub struct Row {
 }
 
 /// The names of the facts, in the order [`facts`] decodes them.
-const FACTS: [&str; 10] = [
+const FACTS: [&str; 11] = [
     "due",
     "waits",
-    "signal kept",
+    "time limit",
+    "signal taken",
     "dependency open",
     "key taken",
     "limited",
@@ -55,14 +56,15 @@ fn facts(bits: u32) -> Facts {
     Facts {
         due: bit(0),
         waits: bit(1),
-        signalled: bit(2),
-        depends: bit(3),
-        key_taken: bit(4),
-        limited: bit(5),
-        spent: bit(6),
-        cancel_requested: bit(7),
-        followed: bit(8),
-        moves: bit(9),
+        timed: bit(2),
+        signalled: bit(3),
+        depends: bit(4),
+        key_taken: bit(5),
+        limited: bit(6),
+        spent: bit(7),
+        cancel_requested: bit(8),
+        followed: bit(9),
+        moves: bit(10),
     }
 }
 
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_table_covers_every_combination_and_every_state_can_be_reached_and_left() {
-        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 1024);
+        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 2048);
         for state in State::ALL {
             let arrives = |row: &Row| row.outcome.is_ok_and(|done| done.next == Some(state));
             let leaves = |row: &Row| row.outcome.is_ok_and(|done| done.next != Some(state));

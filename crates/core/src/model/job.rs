@@ -1,7 +1,8 @@
 //! A stored job.
 
 use super::{
-    Attempt, DependencyCounts, Input, JobError, LogLine, Name, Part, Parts, Policy, Progress, State,
+    Attempt, Continuation, DependencyCounts, Input, JobError, LogLine, Name, Part, Parts, Policy,
+    Progress, State,
 };
 use crate::engine::SessionId;
 use crate::growing::growing;
@@ -194,8 +195,8 @@ pub struct Job {
     pub cancel_requested: bool,
     /// Whether it waits for a signal.
     pub waits: bool,
-    /// Whether a signal is kept for its next wait.
-    pub signalled: bool,
+    /// The signals that it waits for or has received, if there are any.
+    pub continuation: Option<Box<Continuation>>,
     /// Its dependencies, counted.
     pub dependencies: DependencyCounts,
     /// Whether other jobs depend on it and have not learned how it ended.
@@ -233,7 +234,7 @@ impl Job {
             finish: None,
             cancel_requested: false,
             waits: false,
-            signalled: false,
+            continuation: None,
             dependencies: DependencyCounts::NONE,
             followed: false,
             limits: Vec::new(),

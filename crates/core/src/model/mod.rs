@@ -10,6 +10,7 @@ mod part;
 mod policy;
 mod rules;
 mod settings;
+mod signal;
 mod state;
 
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, OnFailure};
@@ -25,6 +26,7 @@ pub use part::{
 pub use policy::Policy;
 pub use rules::{KindRules, PriorityRule};
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
+pub use signal::{Continuation, Signal, SignalWait, Wake};
 pub use state::{Placement, State};
 
 /// The name of a queue or kind. Shared instead of copied, because thousands of jobs have the same few names.

@@ -98,7 +98,10 @@ impl RedisEngine {
     }
 
     /// Stores jobs of any kind, on the slow path.
-    pub(crate) async fn enqueue_slow(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+    pub(crate) async fn enqueue_slow(
+        &self,
+        mut request: Enqueue,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let wants = Wants::of_enqueue(&request);
         let mut fresh: Vec<JobId> = Vec::new();
         self.perform(Verb::adding(wants), |run, now| {

@@ -21,7 +21,7 @@ fn changes() -> [Change; 10] {
         Change::Reprioritise(7),
         Change::Pause,
         Change::Resume,
-        Change::Signal,
+        Change::signal("go"),
         Change::replay(),
         Change::Discard,
     ]
@@ -41,7 +41,7 @@ async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> J
     match state {
         State::Scheduled => rig.enqueue(job.due(Due::After(DAY_MS))).await,
         State::Available => rig.enqueue(job).await,
-        State::Blocked => started(job, Some(Outcome::Wait)).await,
+        State::Blocked => started(job, Some(Outcome::WAIT)).await,
         State::Running => started(job, None).await,
         State::Completed => started(job, Some(Outcome::DONE)).await,
         State::Dead => started(job, Some(Outcome::fail("e", "m"))).await,
@@ -67,7 +67,9 @@ async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> J
 /// The facts about a job in `state` at the time of a change.
 fn facts(state: State, change: &Change) -> Facts {
     let later = matches!(change, Change::Reschedule(Due::After(_)));
-    Facts { due: !later, waits: state == State::Blocked, ..Facts::default() }
+    // A blocked job waits for any signal.
+    let waits = state == State::Blocked;
+    Facts { due: !later, waits, signalled: waits, ..Facts::default() }
 }
 
 pub(super) async fn every_change_in_every_state_does_what_the_machine_says(rig: Rig) {
@@ -240,9 +242,9 @@ pub(super) async fn a_signal_wakes_only_the_job_it_is_for(rig: Rig) {
     let ids = rig.enqueue_all([Rig::job(), Rig::job()]).await;
     let session = rig.session().await;
     for job in rig.take(&session, 2).await {
-        rig.settle(&job, Outcome::Wait).await;
+        rig.settle(&job, Outcome::WAIT).await;
     }
-    rig.change(ids[1], Change::Signal).await;
+    rig.change(ids[1], Change::signal("go")).await;
     assert_eq!(rig.drain(5).await, [ids[1]]);
     rig.assert_state(ids[0], State::Blocked).await;
 }
@@ -251,12 +253,12 @@ pub(super) async fn a_signal_reaches_a_job_that_was_moved_while_it_waited(rig: R
     let ids = rig.enqueue_all([Rig::job(), Rig::job()]).await;
     let session = rig.session().await;
     for job in rig.take(&session, 2).await {
-        rig.settle(&job, Outcome::Wait).await;
+        rig.settle(&job, Outcome::WAIT).await;
     }
     rig.change(ids[0], Change::Pause).await;
     rig.change(ids[1], Change::Reschedule(Due::After(HOUR_MS))).await;
     for id in &ids {
-        rig.change(*id, Change::Signal).await;
+        rig.change(*id, Change::signal("go")).await;
     }
     rig.assert_nothing_to_claim().await;
     rig.change(ids[0], Change::Resume).await;
@@ -269,14 +271,14 @@ pub(super) async fn a_job_that_waits_is_not_woken_by_anything_but_its_signal(rig
     let id = rig.enqueue_one().await;
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
-    rig.settle(&job, Outcome::Wait).await;
+    rig.settle(&job, Outcome::WAIT).await;
     rig.change(id, Change::Pause).await;
     rig.change(id, Change::Resume).await;
     rig.assert_state(id, State::Blocked).await;
     rig.change(id, Change::Reschedule(Due::After(HOUR_MS))).await;
     rig.pass(HOUR_MS + MINUTE_MS).await;
     rig.assert_state(id, State::Blocked).await;
-    rig.change(id, Change::Signal).await;
+    rig.change(id, Change::signal("go")).await;
     assert_eq!(rig.drain(5).await, [id]);
 }
 

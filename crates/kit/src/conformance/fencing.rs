@@ -27,7 +27,7 @@ fn reports() -> [Outcome; 7] {
         Outcome::Snooze { delay_ms: 1_000 },
         Outcome::fail("late", "too late"),
         Outcome::Release,
-        Outcome::Wait,
+        Outcome::WAIT,
         Outcome::Cancel,
     ]
 }

@@ -108,7 +108,7 @@ pub(super) async fn every_outcome_can_have_follow_ups(rig: Rig) {
         retry,
         Outcome::Snooze { delay_ms: HOUR_MS },
         Outcome::fail("e", "m"),
-        Outcome::Wait,
+        Outcome::WAIT,
         Outcome::Cancel,
     ];
     for outcome in outcomes {

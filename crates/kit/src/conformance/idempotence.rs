@@ -99,7 +99,7 @@ pub(super) async fn a_report_repeated_is_answered_with_what_was_recorded(rig: Ri
         (Outcome::retry("e", "m"), AttemptEnd::Retry, State::Scheduled),
         (Outcome::fail("e", "m"), AttemptEnd::Fail, State::Dead),
         (Outcome::Snooze { delay_ms: MINUTE_MS }, AttemptEnd::Snooze, State::Scheduled),
-        (Outcome::Wait, AttemptEnd::Wait, State::Blocked),
+        (Outcome::WAIT, AttemptEnd::Wait, State::Blocked),
         (Outcome::Cancel, AttemptEnd::Cancel, State::Cancelled),
         (Outcome::Release, AttemptEnd::Release, State::Available),
     ];

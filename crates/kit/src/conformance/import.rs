@@ -5,10 +5,7 @@ use windlass_core::engine::{
     Change, ChangeItem, Disposition, Enqueued, Get, Import, Outcome, SettleItem, UpdateItem, Work,
 };
 use windlass_core::limits::{HISTORY_MAX, SUSPECT_CRASHES};
-use windlass_core::model::{
-    Attempt, AttemptEnd, Counters, Due, Envelope, Finish, Job, JobError, LogLine, Part, PartEdit,
-    PartSet, Progress, State,
-};
+use windlass_core::model::{Attempt, AttemptEnd, Continuation, Counters, Due, Envelope, Finish, Job, JobError, LogLine, Part, PartEdit, PartSet, Progress, SignalWait, State};
 use windlass_core::policy::{Unique, Until};
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 use windlass_core::{JobId, Result, Timestamp};
@@ -61,8 +58,15 @@ async fn exported(rig: &Rig, state: State) -> Job {
     if state == State::Completed {
         job.result = Some(Part::new("7"));
     }
-    job.waits = state == State::Blocked;
+    waits_for_a_signal(&mut job, state == State::Blocked);
     job
+}
+
+/// Lets a job wait for any signal, or for none.
+fn waits_for_a_signal(job: &mut Job, waits: bool) {
+    let mut kept = Continuation::default();
+    kept.begin(SignalWait::ANY);
+    (job.waits, job.continuation) = (waits, waits.then(|| Box::new(kept)));
 }
 
 fn attempt(number: u32, end: AttemptEnd, at: Timestamp) -> Attempt {
@@ -92,7 +96,7 @@ pub(super) async fn an_imported_job_lives_on_where_it_was(rig: Rig) {
         ids.push(job.header.id);
         import(&rig, job).await;
     }
-    rig.change(ids[1], Change::Signal).await;
+    rig.change(ids[1], Change::signal("go")).await;
     rig.change(ids[3], Change::Resume).await;
     rig.change(ids[4], Change::replay()).await;
     rig.advance(2 * HOUR_MS);
@@ -169,7 +173,7 @@ pub(super) async fn imported_jobs_keep_the_order_of_their_key(rig: Rig) {
     for state in [State::Available, State::Blocked, State::Blocked] {
         let mut job = exported(&rig, state).await;
         job.header.key = Some("k".into());
-        job.waits = false;
+        waits_for_a_signal(&mut job, false);
         ids.push(job.header.id);
         jobs.push(job);
     }
@@ -183,11 +187,12 @@ pub(super) async fn imported_jobs_keep_the_order_of_their_key(rig: Rig) {
     let mut ids = Vec::new();
     for waits in [true, false] {
         let mut job = exported(&rig, State::Blocked).await;
-        (job.header.key, job.waits) = (Some("k".into()), waits);
+        job.header.key = Some("k".into());
+        waits_for_a_signal(&mut job, waits);
         ids.push(job.header.id);
         assert_eq!(import(&rig, job).await, State::Blocked, "behind the jobs in line");
     }
-    rig.change(ids[0], Change::Signal).await;
+    rig.change(ids[0], Change::signal("go")).await;
     assert_eq!(rig.drain(5).await, ids);
 }
 

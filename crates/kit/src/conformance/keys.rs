@@ -68,7 +68,7 @@ pub(super) async fn the_key_is_held_through_everything_short_of_the_end(rig: Rig
     let outcomes = [
         Outcome::retry("code", "again"),
         Outcome::Snooze { delay_ms: HOUR_MS },
-        Outcome::Wait,
+        Outcome::WAIT,
         Outcome::Release,
     ];
     for outcome in outcomes {
@@ -81,8 +81,8 @@ pub(super) async fn the_key_is_held_through_everything_short_of_the_end(rig: Rig
         rig.assert_state(ids[1], State::Blocked).await;
         rig.assert_nothing_to_claim().await;
         rig.change(ids[0], Change::Resume).await;
-        if outcome == Outcome::Wait {
-            rig.change(ids[0], Change::Signal).await;
+        if outcome == Outcome::WAIT {
+            rig.change(ids[0], Change::signal("go")).await;
         }
         rig.pass(HOUR_MS).await;
     }
@@ -202,11 +202,11 @@ pub(super) async fn the_claim_in_a_settle_can_take_the_next_of_the_key(rig: Rig)
 pub(super) async fn a_job_that_waits_for_a_signal_keeps_its_key(rig: Rig) {
     let ids = line(&rig, 2).await;
     let session = rig.session().await;
-    rig.settle(&rig.take_one(&session).await, Outcome::Wait).await;
+    rig.settle(&rig.take_one(&session).await, Outcome::WAIT).await;
     assert_states(&rig, &ids, [State::Blocked, State::Blocked]).await;
-    rig.change(ids[1], Change::Signal).await;
+    rig.change(ids[1], Change::signal("go")).await;
     rig.assert_nothing_to_claim().await;
-    rig.change(ids[0], Change::Signal).await;
+    rig.change(ids[0], Change::signal("go")).await;
     assert_eq!(rig.drain(10).await, ids, "a signal does not change the order");
 }
 

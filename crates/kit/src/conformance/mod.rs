@@ -577,6 +577,19 @@ suite! { ($)
         tokens_can_be_taken_for_other_work,
         ready_jobs_go_back_in_line_when_others_took_their_tokens,
     }
+    signals {
+        a_job_learns_which_signal_arrived_and_what_it_says,
+        a_wait_takes_only_the_signals_that_it_names,
+        signals_are_taken_from_the_inbox_in_their_order,
+        a_wait_with_a_time_limit_ends_by_its_signal_or_by_the_time,
+        a_paused_job_is_woken_when_it_is_resumed,
+        a_signal_with_an_id_is_accepted_once,
+        only_the_latest_ids_are_remembered,
+        a_full_inbox_refuses_signals_that_nobody_waits_for,
+        bad_signals_and_waits_are_refused_by_field,
+        a_signal_to_a_running_job_does_not_disturb_it,
+        a_replayed_job_has_no_signals,
+    }
     dependencies {
         a_job_runs_once_all_jobs_that_it_depends_on_are_completed,
         the_inputs_of_a_job_are_the_results_of_those_before_it,

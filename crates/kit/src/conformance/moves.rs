@@ -115,7 +115,7 @@ pub(super) async fn jobs_in_every_waiting_state_can_be_moved_and_stay_in_it(rig:
     }
     let waits = rig.enqueue_one().await;
     let session = rig.session().await;
-    rig.settle(&rig.take_one(&session).await, Outcome::Wait).await;
+    rig.settle(&rig.take_one(&session).await, Outcome::WAIT).await;
     let scheduled = rig.enqueue(Rig::job().due(Due::After(HOUR_MS))).await;
     let paused = rig.enqueue_one().await;
     rig.change(paused, Change::Pause).await;
@@ -130,7 +130,7 @@ pub(super) async fn jobs_in_every_waiting_state_can_be_moved_and_stay_in_it(rig:
     assert_eq!((lane.scheduled, lane.blocked, lane.available, lane.paused), (1, 1, 1, 1));
     assert_eq!(rig.lane(QUEUE, KIND).await.depth(), 0);
     rig.assert_sound().await;
-    rig.change(waits, Change::Signal).await;
+    rig.change(waits, Change::signal("go")).await;
     rig.change(paused, Change::Resume).await;
     rig.pass(HOUR_MS + MINUTE_MS).await;
     let mut ran = drain_other(&rig).await;
@@ -267,7 +267,7 @@ pub(super) async fn a_report_moves_a_job_that_runs_again(rig: Rig) {
         (Outcome::Release, State::Available),
         (Outcome::Snooze { delay_ms: MINUTE_MS }, State::Scheduled),
         (Outcome::retry("e", "m"), State::Scheduled),
-        (Outcome::Wait, State::Blocked),
+        (Outcome::WAIT, State::Blocked),
     ];
     for job in [Rig::job(), Rig::job().key("k"), Rig::job().unique(Unique::by("u"))] {
         for (outcome, state) in &cases {
@@ -280,7 +280,7 @@ pub(super) async fn a_report_moves_a_job_that_runs_again(rig: Rig) {
             assert_eq!(&*rig.get(id).await.header.queue, OTHER);
             rig.assert_sound().await;
             if *state == State::Blocked {
-                rig.change(id, Change::Signal).await;
+                rig.change(id, Change::signal("go")).await;
             }
             rig.pass(HOUR_MS).await;
             assert_eq!(drain_other(&rig).await, [id], "{outcome:?}");

@@ -181,7 +181,7 @@ pub(super) async fn edits_with_any_outcome_are_kept(rig: Rig) {
         Outcome::fail("code", "for good"),
         Outcome::retry("code", "again"),
         Outcome::Release,
-        Outcome::Wait,
+        Outcome::WAIT,
         Outcome::Cancel,
     ];
     for outcome in outcomes {

@@ -212,7 +212,7 @@ pub(super) async fn a_suspect_stays_alone_in_a_claim_that_came_with_reports(rig:
 
 pub(super) async fn a_reported_outcome_clears_the_crashes(rig: Rig) {
     let retry = Outcome::Retry { error: JobError::new("e", "m"), delay_ms: Some(0) };
-    for outcome in [Outcome::DONE, retry, Outcome::fail("e", "m"), Outcome::Wait] {
+    for outcome in [Outcome::DONE, retry, Outcome::fail("e", "m"), Outcome::WAIT] {
         let id = rig.enqueue(tough()).await;
         crash_on(&rig, id, 2).await;
         report(&rig, id, outcome.clone()).await;

@@ -243,11 +243,11 @@ pub(super) async fn a_released_job_can_be_started_by_another_at_once(rig: Rig) {
 
 pub(super) async fn a_job_that_waits_runs_again_once_it_is_signalled(rig: Rig) {
     let id = rig.enqueue_one().await;
-    report(&rig, Outcome::Wait).await;
+    report(&rig, Outcome::WAIT).await;
     rig.assert_state(id, State::Blocked).await;
     rig.pass(24 * HOUR_MS).await;
     rig.assert_nothing_to_claim().await;
-    rig.change(id, Change::Signal).await;
+    rig.change(id, Change::signal("go")).await;
     assert_eq!(report(&rig, Outcome::DONE).await, id);
     rig.assert_sound().await;
 }
@@ -255,19 +255,20 @@ pub(super) async fn a_job_that_waits_runs_again_once_it_is_signalled(rig: Rig) {
 pub(super) async fn a_signal_that_comes_early_is_kept_for_the_next_wait(rig: Rig) {
     let job = running(&rig, Rig::job()).await;
     let id = job.header.id;
-    rig.change(id, Change::Signal).await;
-    rig.change(id, Change::Signal).await;
-    rig.settle(&job, Outcome::Wait).await;
-    assert_eq!(report(&rig, Outcome::Wait).await, id, "the signal had already been sent");
+    rig.change(id, Change::signal("go")).await;
+    rig.change(id, Change::signal("go")).await;
+    rig.settle(&job, Outcome::WAIT).await;
+    assert_eq!(report(&rig, Outcome::WAIT).await, id, "the signal had already been sent");
+    assert_eq!(report(&rig, Outcome::WAIT).await, id, "each signal ends one wait");
     rig.assert_state(id, State::Blocked).await;
     rig.assert_nothing_to_claim().await;
 }
 
 pub(super) async fn a_signal_before_the_first_start_is_kept_too(rig: Rig) {
     let id = rig.enqueue_one().await;
-    rig.change(id, Change::Signal).await;
+    rig.change(id, Change::signal("go")).await;
     report(&rig, Outcome::Release).await;
-    report(&rig, Outcome::Wait).await;
+    report(&rig, Outcome::WAIT).await;
     rig.assert_state(id, State::Available).await;
 }
 
@@ -285,7 +286,7 @@ pub(super) async fn a_requested_cancellation_ends_whatever_would_come_back(rig: 
         (Outcome::retry("e", "m"), State::Cancelled),
         (Outcome::Snooze { delay_ms: 0 }, State::Cancelled),
         (Outcome::Release, State::Cancelled),
-        (Outcome::Wait, State::Cancelled),
+        (Outcome::WAIT, State::Cancelled),
         (Outcome::Cancel, State::Cancelled),
         (Outcome::DONE, State::Completed),
         (Outcome::fail("e", "m"), State::Dead),

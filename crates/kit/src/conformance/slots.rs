@@ -59,7 +59,7 @@ pub(super) async fn every_end_of_an_attempt_frees_its_slot(rig: Rig) {
         Outcome::Retry { error: error(), delay_ms: Some(HOUR_MS) },
         Outcome::Snooze { delay_ms: HOUR_MS },
         Outcome::Fail { error: error() },
-        Outcome::Wait,
+        Outcome::WAIT,
         Outcome::Cancel,
     ];
     for by_group in [false, true] {

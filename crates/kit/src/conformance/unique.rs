@@ -117,7 +117,7 @@ pub(super) async fn the_key_is_held_through_backoff_snooze_release_and_wait(rig:
         Outcome::retry("code", "again"),
         Outcome::Snooze { delay_ms: HOUR_MS },
         Outcome::Release,
-        Outcome::Wait,
+        Outcome::WAIT,
     ];
     for (index, outcome) in outcomes.into_iter().enumerate() {
         let unique = Unique::by(format!("key {index}")).on_conflict(OnConflict::Reject);

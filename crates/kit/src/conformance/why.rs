@@ -265,9 +265,9 @@ pub(super) async fn a_job_that_waits_for_a_signal_says_so(rig: Rig) {
     let session = worker(&rig, &[QUEUE], &[KIND]).await;
     let id = rig.enqueue_one().await;
     let job = rig.take_one(&session).await;
-    rig.settle(&job, Outcome::Wait).await;
+    rig.settle(&job, Outcome::WAIT).await;
     assert_eq!(codes(&rig, id).await, [CauseCode::Signal]);
-    rig.change(id, Change::Signal).await;
+    rig.change(id, Change::signal("go")).await;
     assert_eq!(codes(&rig, id).await, [CauseCode::InLine]);
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Get, LaneStats, PriorityStats, SessionId, StatsRequest};
-use windlass_core::model::{Job, Name, Part, PartSet, State};
+use windlass_core::model::{Job, Name, Part, PartSet, State, Wake};
 
 impl Lockstep {
     /// Compares every job, session and lane.
@@ -114,6 +114,14 @@ fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     if !alone {
         agree(&what("running attempt"), &holder, &session)?;
     }
+    let kept = got.continuation.clone().unwrap_or_default();
+    let inbox: Vec<Name> = kept.inbox.into_iter().map(|signal| signal.name).collect();
+    agree(&what("inbox"), &job.inbox, &inbox)?;
+    let wake = kept.wake.map(|wake| match wake {
+        Wake::Signal(signal) => Some(signal.name),
+        _ => None,
+    });
+    agree(&what("end of the last wait"), &job.wake, &wake)?;
     agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
     let bytes = |byte: Option<u8>| byte.map(|byte| Bytes::from(vec![byte]));
     let stored = |part: &Option<Part>| part.as_ref().map(|part| part.bytes.clone());

@@ -14,7 +14,8 @@ use windlass_core::engine::{Disposition, Gate, Lease, RemovedKey, RemovedTable, 
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
 use windlass_core::machine::{Effect, EventKind, Facts, Step, step};
 use windlass_core::model::{
-    AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, Part, QueueSettings, State,
+    AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, Part, QueueSettings, SignalWait,
+    State,
 };
 use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
 use windlass_core::{JobId, Timestamp};
@@ -61,8 +62,12 @@ pub(super) struct ModelJob {
     /// Its payload: the one it came with, or that a replay gave it.
     pub(super) payload: Option<u8>,
     holds_key: bool,
-    waits: bool,
-    signalled: bool,
+    /// The signals it waits for.
+    wait: Option<SignalWait>,
+    /// The names of the signals that it has kept.
+    pub(super) inbox: Vec<Name>,
+    /// The signal that ended its last wait; `None` within: the time ran out.
+    pub(super) wake: Option<Option<Name>>,
     pub(super) rank: i64,
     pub(super) entered: Entered,
     past: Vec<(Lease, AttemptEnd)>,
@@ -94,6 +99,10 @@ pub(super) struct Model {
     turn: u64,
     /// Whether the order within this step is the engine's choice.
     any_order: bool,
+    /// The signal that the next event delivers.
+    pub(super) delivers: Option<Name>,
+    /// The wait that the next event begins.
+    pub(super) begins: Option<SignalWait>,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +110,11 @@ pub(super) struct ModelSession {
     pub(super) ttl_ms: u64,
     pub(super) expires_at: Timestamp,
     pub(super) alone: bool,
+}
+
+/// Whether a wait ends by a signal with this name.
+fn takes(wait: &SignalWait, name: &Name) -> bool {
+    wait.signals.is_empty() || wait.signals.iter().any(|wanted| wanted == name)
 }
 
 impl Model {
@@ -116,6 +130,8 @@ impl Model {
             number: 0,
             turn: 0,
             any_order: false,
+            delivers: None,
+            begins: None,
         }
     }
 
@@ -199,8 +215,9 @@ impl Model {
             checkpoint,
             payload,
             holds_key: false,
-            waits: false,
-            signalled: false,
+            wait: None,
+            inbox: Vec::new(),
+            wake: None,
             rank: 0,
             entered: (0, 0),
             past: Vec::new(),
@@ -246,6 +263,11 @@ impl Model {
         job.run_at = run_at.unwrap_or(due_at);
         let facts = self.facts(&job, event, queue.as_ref());
         let taken = step(Some(job.state), event, facts).map_err(|_| "refused")?;
+        let is_timed = facts.timed && event == EventKind::Signal;
+        if is_timed && taken.effects.has(Effect::EndWait) || taken.effects.has(Effect::UseSignal) {
+            // The time limit of the wait is not needed any more.
+            job.run_at = (self.now, self.now);
+        }
         if taken.next.is_some_and(State::is_terminal) {
             job.run_at = due_at;
         }
@@ -290,19 +312,28 @@ impl Model {
                 Effect::StartOver => {
                     (job.counters.failures, job.counters.crashes) = (0, 0);
                     (job.finish, job.finished_at) = (None, None);
-                    (job.cancel_requested, job.signalled) = (false, false);
+                    job.cancel_requested = false;
+                    (job.wait, job.wake) = (None, None);
+                    job.inbox.clear();
                 }
                 Effect::RequestCancel => job.cancel_requested = true,
-                Effect::BeginWait => job.waits = true,
-                Effect::EndWait => job.waits = false,
-                Effect::KeepSignal => job.signalled = true,
-                Effect::UseSignal => job.signalled = false,
+                Effect::BeginWait => (job.wait, job.wake) = (self.begins.take(), None),
+                Effect::EndWait => {
+                    job.wait = None;
+                    job.wake = Some(self.delivers.take());
+                }
+                Effect::KeepSignal => job.inbox.extend(self.delivers.take()),
+                Effect::UseSignal => {
+                    let wait = self.begins.take().expect("a wait begins");
+                    let first = job.inbox.iter().position(|name| takes(&wait, name));
+                    job.wake = first.map(|at| Some(job.inbox.remove(at)));
+                }
                 Effect::ChangeQueue => {
                     handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
                     self.change_queue(&mut job, queue.clone())?;
                 }
                 Effect::Finish => {
-                    job.waits = false;
+                    job.wait = None;
                     job.finished_at = Some(self.now);
                     job.finish = finish.clone().or(Some(why(next, event)));
                 }
@@ -334,10 +365,15 @@ impl Model {
 
     fn facts(&self, job: &ModelJob, event: EventKind, queue: Option<&Name>) -> Facts {
         let Counters { failures, crashes, .. } = job.counters;
+        let wait = self.begins.as_ref().or(job.wait.as_ref());
         Facts {
             due: job.run_at.1 <= self.now,
-            waits: job.waits,
-            signalled: job.signalled,
+            waits: job.wait.is_some(),
+            timed: wait.is_some_and(|wait| wait.timeout_ms.is_some()),
+            signalled: wait.is_some_and(|wait| match &self.delivers {
+                Some(name) => takes(wait, name),
+                None => job.inbox.iter().any(|name| takes(wait, name)),
+            }),
             key_taken: match queue {
                 Some(queue) => self.key_taken(&job.arriving_in(queue)),
                 None => self.key_taken(job),

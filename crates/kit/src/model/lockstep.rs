@@ -11,7 +11,7 @@ use crate::rig::Rig;
 use crate::subject::Subject;
 use std::fmt::Write as _;
 use windlass_core::engine::{
-    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession,
+    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession, Outcome,
     RemovedQuery, SessionId, Settle, Update, UpdateItem,
 };
 use windlass_core::limits::{ID_SKEW_MAX_MS, PAGE_MAX, REMOVED_KEPT_DEFAULT_MS};
@@ -306,10 +306,15 @@ impl Lockstep {
                 (now.plus(least), now.plus(BACKOFF.delay_max_ms(failures)))
             }
             Report::Retry(Some(ms)) | Report::Snooze(ms) => exactly(ms),
+            Report::Wait(_, ms) => exactly(ms.unwrap_or(0)),
             _ => exactly(0),
         };
         let settled = self.model.or_nothing(|model| {
+            if let Outcome::Wait(wait) = outcome(report) {
+                model.begins = Some(wait);
+            }
             let state = model.apply_in(id, event, Some(run_at), queue)?;
+            model.begins = None;
             let state = state.unwrap_or(State::Completed);
             model.remember_settled(id, leased.lease.clone(), outcome(report).end(state));
             let mut created = Vec::new();

@@ -14,6 +14,8 @@ use windlass_core::policy::{OnConflict, UniqueScope, Until};
 /// The queues and kinds of all stories.
 pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
 pub(super) const KINDS: [&str; 2] = ["x", "y"];
+/// The names of signals.
+pub(super) const SIGNALS: [&str; 2] = ["go", "stop"];
 
 /// A job to enqueue.
 #[derive(Clone)]
@@ -97,7 +99,8 @@ pub(super) enum Report {
     Snooze(u64),
     Fail,
     Release,
-    Wait,
+    /// For a signal, or for any; with a time limit.
+    Wait(Option<usize>, Option<u64>),
     Cancel,
 }
 
@@ -112,7 +115,8 @@ pub(super) enum Wish {
     Kill,
     Pause,
     Resume,
-    Signal,
+    /// With this name.
+    Signal(usize),
     Replay(Edit),
     Discard,
 }
@@ -443,7 +447,8 @@ fn settle() -> impl Strategy<Value = Op> {
         1 => time().prop_map(Report::Snooze),
         1 => Just(Report::Fail),
         1 => Just(Report::Release),
-        1 => Just(Report::Wait),
+        2 => (prop::option::of(0..SIGNALS.len()), prop::option::of(time()))
+            .prop_map(|(name, ms)| Report::Wait(name, ms)),
         1 => Just(Report::Cancel),
     ];
     let checkpoint = prop::option::weighted(0.3, any::<u8>());
@@ -466,7 +471,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::Kill),
         1 => Just(Wish::Pause),
         2 => Just(Wish::Resume),
-        2 => Just(Wish::Signal),
+        3 => (0..SIGNALS.len()).prop_map(Wish::Signal),
         2 => edit().prop_map(Wish::Replay),
         1 => Just(Wish::Discard),
     ]

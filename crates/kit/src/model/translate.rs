@@ -1,12 +1,12 @@
 //! Translates operations of a sequence to engine requests.
 
-use super::op::{ClaimSpec, KINDS, QUEUES, Report, Setting, SettleSpec, Spec, Wish};
+use super::op::{ClaimSpec, KINDS, QUEUES, Report, SIGNALS, Setting, SettleSpec, Spec, Wish};
 use std::collections::BTreeMap;
 use windlass_core::engine::{
     Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId, SettleItem,
 };
 use windlass_core::model::{
-    Due, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch,
+    Due, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch, SignalWait,
 };
 use windlass_core::policy::{Backoff, KeepMaxFields, Retention, Unique};
 use windlass_core::random::Seeded;
@@ -136,7 +136,11 @@ pub(super) fn outcome(report: Report) -> Outcome {
         Report::Snooze(delay_ms) => Outcome::Snooze { delay_ms },
         Report::Fail => Outcome::fail("oops", "never"),
         Report::Release => Outcome::Release,
-        Report::Wait => Outcome::Wait,
+        Report::Wait(name, timeout_ms) => {
+            let mut wait = SignalWait::for_signals(name.map(|name| SIGNALS[name]));
+            wait.timeout_ms = timeout_ms;
+            Outcome::Wait(wait)
+        }
         Report::Cancel => Outcome::Cancel,
     }
 }
@@ -183,7 +187,7 @@ pub(super) fn change(wish: Wish) -> Change {
         Wish::Kill => Change::Kill,
         Wish::Pause => Change::Pause,
         Wish::Resume => Change::Resume,
-        Wish::Signal => Change::Signal,
+        Wish::Signal(name) => Change::signal(SIGNALS[name]),
         Wish::Replay(edit) => {
             let mut edits = Edits::default();
             edits.due = Due::After(edit.delay_ms);

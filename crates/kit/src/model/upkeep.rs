@@ -2,7 +2,7 @@
 
 use super::interpreter::{Code, Model, ModelJob, agree, slot};
 use super::lockstep::{Lockstep, Same};
-use super::op::{Edit, Wish};
+use super::op::{Edit, SIGNALS, Wish};
 use super::translate::{change, policy, queue};
 use std::collections::HashSet;
 use windlass_core::JobId;
@@ -143,7 +143,12 @@ pub(super) fn wished(
         }
     }
     let was_in = model.jobs.get(&id).map(|job| job.new.queue.clone());
-    let next = model.apply_in(id, event, run_at, to.clone())?;
+    if let Wish::Signal(name) = wish {
+        model.delivers = Some(SIGNALS[name].into());
+    }
+    let next = model.apply_in(id, event, run_at, to.clone());
+    model.delivers = None;
+    let next = next?;
     // The job counts as depth by now.
     if let (Wish::Move(_), Some(to)) = (wish, to.filter(|to| Some(to) != was_in.as_ref()))
         && let Some(limit) = model.queues.get(&to).and_then(|settings| settings.max_depth)

@@ -61,6 +61,7 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", paths::JOBS_CHANGE, Admin),
     ("GET", paths::JOB, View),
     ("POST", paths::JOB_CHANGE, Admin),
+    ("POST", paths::JOB_SIGNAL, Admin),
     ("GET", paths::JOB_WHY, View),
     ("GET", paths::JOB_PART, View),
     ("PUT", paths::JOB_PART, Work),

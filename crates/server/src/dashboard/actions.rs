@@ -143,7 +143,10 @@ async fn apply(
     ids: &[JobId],
     form: &Form,
 ) -> Result<(Notice, Vec<CoreResult<Changed>>), Failure> {
-    let (change, notice) = of_job(change)?;
+    let (mut change, notice) = of_job(change)?;
+    if let (Change::Signal(signal), Some(name)) = (&mut change, form.all("signal").next()) {
+        signal.name = name.into();
+    }
     // Irreversible changes require the state that the page displayed.
     let if_state = match change {
         Change::Replay(_) | Change::Discard => job_row::state(form.all("if_state").next())?,
@@ -200,7 +203,7 @@ fn of_job(change: &str) -> Result<(Change, Notice), Failure> {
         "promote" => (Change::Promote, Notice::Promoted),
         "pause" => (Change::Pause, Notice::Paused),
         "resume" => (Change::Resume, Notice::Resumed),
-        "signal" => (Change::Signal, Notice::Signalled),
+        "signal" => (Change::signal("continue"), Notice::Signalled),
         "replay" => (Change::Replay(Box::default()), Notice::Replayed),
         "discard" => (Change::Discard, Notice::Discarded),
         _ => return Err(unknown(change)),

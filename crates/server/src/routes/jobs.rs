@@ -173,3 +173,31 @@ pub(super) async fn change_one(
     let changed = wire::Changed::from(only(reply.value)?);
     Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value: changed }))
 }
+
+/// Send a signal to a job
+///
+/// A job that waits for the signal runs again; otherwise the signal is kept in its inbox. The same id again is accepted and
+/// changes nothing.
+#[utoipa::path(
+    post, path = paths::JOB_SIGNAL, tag = tag::JOBS, operation_id = "signal_job",
+    request_body = wire::Signal,
+    params(("id" = wire::openapi::JobId, Path, description = "The job.")),
+    responses(
+        (status = 200, body = wire::Changed, description = "The signal is delivered or stored."),
+        (status = 404, description = "There is no such job."),
+        (status = 409, description = "The job has ended."),
+        (status = 413, description = "The signal is too large, or the inbox is full."),
+    ),
+)]
+pub(super) async fn signal(
+    State(app): State<App>,
+    who: Who,
+    Path(id): Path<String>,
+    signal: Json<wire::Signal>,
+) -> Reply {
+    let signal = model::Signal::from(signal.value);
+    let item = engine::ChangeItem::new(job_id(&id)?, signal.into());
+    let reply = app.call(app.acting(&who).change(vec![item])).await?;
+    let changed = wire::Changed::from(only(reply.value)?);
+    Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value: changed }))
+}

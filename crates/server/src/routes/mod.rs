@@ -57,6 +57,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(read::get_one))
         .routes(routes!(read::why))
         .routes(routes!(jobs::change_one))
+        .routes(routes!(jobs::signal))
         .routes(routes!(parts::get, parts::put))
         .routes(routes!(flows::store))
         .routes(routes!(flows::get))

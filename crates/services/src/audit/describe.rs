@@ -30,7 +30,7 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
         Change::Kill => ("job.kill", None),
         Change::Pause => ("job.pause", None),
         Change::Resume => ("job.resume", None),
-        Change::Signal => ("job.signal", None),
+        Change::Signal(signal) => ("job.signal", Some(json!({ "signal": &*signal.name }))),
         Change::Discard => ("job.discard", None),
         Change::Replay(edits) => ("job.replay", edited(edits)),
         _ => ("job.change", None),

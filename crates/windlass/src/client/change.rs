@@ -10,7 +10,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 use windlass_core::engine::{Change, ChangeItem, Changed, Edits};
-use windlass_core::model::{Due, Name, Part, PartEdit, Policy};
+use windlass_core::model::{Due, Name, Part, PartEdit, Policy, Signal};
 use windlass_core::time::millis;
 use windlass_core::{JobId, Timestamp, TypedJob};
 
@@ -63,9 +63,22 @@ impl Client {
         self.change(id, Change::Resume).await
     }
 
-    /// Wakes a job that waits for a signal; if it does not wait yet, the signal is kept until it does.
-    pub async fn signal(&self, id: JobId) -> Result<Changed> {
-        self.change(id, Change::Signal).await
+    /// Sends a signal to a job: by its name, or with a payload and an id. If the job does not wait for it yet, the signal
+    /// is kept until it does.
+    ///
+    /// ```
+    /// use windlass::Signal;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let client = windlass::connect("memory:").await?;
+    /// # let id = client.enqueue(windlass::job_of("order")).await?.id();
+    /// client.signal(id, "paid").await?;
+    /// client.signal(id, Signal::new("approved").json(r#"{"by": "eve"}"#).id("approval-17")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn signal(&self, id: JobId, signal: impl Into<Signal>) -> Result<Changed> {
+        self.change(id, Change::Signal(Box::new(signal.into()))).await
     }
 
     /// Deletes an ended job now, before its retention is over.

@@ -55,7 +55,7 @@ async fn a_signal_wakes_a_job_that_waits() {
     let client = TestQueue::new().client();
     let hand = Hand::of(&client).await;
     client.enqueue(email("ada")).await.unwrap();
-    let id = hand.finish("mail", Outcome::Wait).await;
+    let id = hand.finish("mail", Outcome::WAIT).await;
     assert!(hand.claim("mail").await.is_empty());
     client.signal(id).await.unwrap();
     assert_eq!(hand.claim("mail").await.len(), 1);

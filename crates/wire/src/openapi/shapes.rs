@@ -52,6 +52,41 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// What a job needs to continue after it has waited.
+#[derive(Debug, ToSchema)]
+pub struct Continuation {
+    /// The signals that it waits for.
+    pub wait: Option<SignalWait>,
+    /// Signals that no wait has taken yet, oldest first.
+    #[schema(required = false)]
+    pub inbox: Vec<crate::Signal>,
+    /// The ids of the latest signals.
+    #[schema(required = false)]
+    pub seen: Vec<String>,
+    /// What ended its last wait.
+    pub wake: Option<Wake>,
+}
+
+/// A wait for signals.
+#[derive(Debug, ToSchema)]
+pub struct SignalWait {
+    /// The names, of which one is enough; any signal if there are none.
+    #[schema(required = false)]
+    pub signals: Vec<Name>,
+    /// How long it waits at most.
+    pub timeout_ms: Option<super::BackoffMs>,
+}
+
+/// What ended a wait.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum Wake {
+    /// This signal.
+    Signal(crate::Signal),
+    /// The time ran out before one of these signals arrived.
+    TimedOut(Vec<Name>),
+}
+
 /// The settings of a queue.
 #[derive(Debug, ToSchema)]
 pub struct QueueSettings {

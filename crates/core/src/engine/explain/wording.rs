@@ -5,6 +5,15 @@
 use super::{Cause, CauseCode, Explanation};
 use crate::model::{Finish, State};
 
+/// The signals that a job waits for.
+fn signal(cause: &Cause) -> String {
+    match &*cause.signals {
+        [] => "The job waits for a signal.".to_owned(),
+        [name] => format!("The job waits for signal {name}."),
+        names => format!("The job waits for one of the signals {}.", names.join(", ")),
+    }
+}
+
 impl Explanation {
     /// Describes a cause in one or two sentences.
     pub fn message(&self, cause: &Cause) -> String {
@@ -18,7 +27,7 @@ impl Explanation {
             CauseCode::NotPromoted => {
                 "The job is due, and no service has promoted it yet.".to_owned()
             }
-            CauseCode::Signal => "The job waits for a signal.".to_owned(),
+            CauseCode::Signal => signal(cause),
             CauseCode::Dependency => dependency(cause),
             CauseCode::Key => key(cause),
             CauseCode::Limit => limit(cause),
@@ -64,7 +73,10 @@ impl Explanation {
                 "Every worker and server runs the services that promote jobs: start one if none runs."
                     .to_owned()
             }
-            CauseCode::Signal => format!("Send the signal: windlass jobs signal {id}"),
+            CauseCode::Signal => {
+                let name = cause.signals.first().map_or("NAME", |name| &**name);
+                format!("Send the signal: windlass jobs signal {id} {name}")
+            }
             CauseCode::Dependency => match cause.holder {
                 Some(job) => format!("Find out why that job has not ended: windlass jobs why {job}"),
                 None => "Wait: the job is released by the next maintenance step.".to_owned(),

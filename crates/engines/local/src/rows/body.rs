@@ -14,10 +14,6 @@ use windlass_executor::Entry;
 mod flag {
     /// Cancellation was requested while the job ran.
     pub(super) const CANCEL_REQUESTED: u8 = 1;
-    /// The job waits for a signal.
-    pub(super) const WAITS: u8 = 2;
-    /// A signal arrived before the job waited for it.
-    pub(super) const SIGNALLED: u8 = 4;
     /// The job holds its ordering key.
     pub(super) const HOLDS_KEY: u8 = 8;
     /// The job has rows in `part`.
@@ -102,8 +98,6 @@ pub(super) fn unpack_life(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
 fn place(pack: &mut Pack, entry: &Entry, side_parts: bool, since: Timestamp) {
     let set = |on: bool, flag: u8| if on { flag } else { 0 };
     pack.u8(set(entry.job.cancel_requested, flag::CANCEL_REQUESTED)
-        | set(entry.waits, flag::WAITS)
-        | set(entry.signalled, flag::SIGNALLED)
         | set(entry.holds_key, flag::HOLDS_KEY)
         | set(entry.job.followed, flag::FOLLOWED)
         | set(side_parts, flag::HAS_PARTS));
@@ -116,8 +110,6 @@ fn place(pack: &mut Pack, entry: &Entry, side_parts: bool, since: Timestamp) {
 fn read_place(list: &mut Unpack<'_>, entry: &mut Entry, since: Timestamp) -> Result<bool> {
     let flags = list.u8()?;
     entry.job.cancel_requested = flags & flag::CANCEL_REQUESTED != 0;
-    entry.waits = flags & flag::WAITS != 0;
-    entry.signalled = flags & flag::SIGNALLED != 0;
     entry.holds_key = flags & flag::HOLDS_KEY != 0;
     entry.job.followed = flags & flag::FOLLOWED != 0;
     entry.job.header.priority = list.int()? as i32;
@@ -154,6 +146,7 @@ pub(super) fn is_as_enqueued(entry: &Entry) -> bool {
     begins
         && job.limits.is_empty()
         && job.dependencies.total == 0
+        && job.continuation.is_none()
         && job.transitions == 1
         && job.changed_at == created_at
 }

@@ -263,6 +263,7 @@ impl Saver<'_, '_> {
             policy: policy.cloned(),
             limits: job.limits.clone(),
             dependencies: job.dependencies,
+            continuation: job.continuation.clone(),
         })?;
         let body = body::pack_life(entry, side_parts, latest.as_ref())?;
         let row = params![n, self.lane, job.state as i64, body, tail];

@@ -55,7 +55,8 @@ async fn signal_all(engine: &Recorded) {
         let filter = Filter::state(State::Blocked).queue(QUEUE);
         let page = engine.list(List::new(filter).limit(PAGE_MAX).after(after)).await;
         let page = page.expect("list").value;
-        let signals = page.rows.iter().map(|job| ChangeItem::new(job.header.id, Change::Signal));
+        let signals =
+            page.rows.iter().map(|job| ChangeItem::new(job.header.id, Change::signal("go")));
         let signals: Vec<ChangeItem> = signals.collect();
         if !signals.is_empty() {
             // A job that waits for its ordering key keeps the signal for later, or refuses it.

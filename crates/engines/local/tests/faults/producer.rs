@@ -44,7 +44,7 @@ impl Producer {
                 self.change().await;
             }
             while let Some(id) = self.stage.waiting() {
-                self.tell(id, Change::Signal).await;
+                self.tell(id, Change::signal("go")).await;
             }
         }
     }

@@ -164,7 +164,7 @@ impl Worker {
         expected_items("settle", &reply.items, &["lease_lost", "not_found"]);
         for (item, answer) in settle.items.iter().zip(&reply.items) {
             match (&item.outcome, answer) {
-                (Outcome::Wait, Ok(_)) if happens(&self.random, 700) => self.stage.waits(item.id),
+                (Outcome::WAIT, Ok(_)) if happens(&self.random, 700) => self.stage.waits(item.id),
                 (_, Ok(settled)) if settled.state.is_terminal() => self.stage.pile(-1),
                 _ => {}
             }
@@ -184,7 +184,7 @@ impl Worker {
             73..80 => Outcome::Release,
             80..86 => Outcome::Snooze { delay_ms },
             86..91 => Outcome::Fail { error },
-            91..97 => Outcome::Wait,
+            91..97 => Outcome::WAIT,
             _ => Outcome::Cancel,
         };
         let mut item = SettleItem::new(job.header.id, job.lease.clone(), outcome);

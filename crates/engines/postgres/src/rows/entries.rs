@@ -78,8 +78,6 @@ pub(crate) const SEQ_BITS: u32 = 20;
 
 /// Bits of `life.flags`.
 pub(crate) const HOLDS_KEY: i16 = 1;
-pub(crate) const WAITS: i16 = 2;
-pub(crate) const SIGNALLED: i16 = 4;
 pub(crate) const CANCEL_REQUESTED: i16 = 8;
 pub(crate) const FOLLOWED: i16 = 16;
 
@@ -199,8 +197,6 @@ fn add_life(row: &Row, entry: &mut Entry) -> Result<()> {
     entry.ready_at = at(row.get(15));
     let flags: i16 = row.get(21);
     entry.holds_key = flags & HOLDS_KEY != 0;
-    entry.waits = flags & WAITS != 0;
-    entry.signalled = flags & SIGNALLED != 0;
     let job = &mut entry.job;
     job.cancel_requested = flags & CANCEL_REQUESTED != 0;
     job.followed = flags & FOLLOWED != 0;
@@ -264,7 +260,6 @@ fn add_end(row: &Row, entry: &mut Entry) -> Result<()> {
     entry.job.finished_at = Some(ended_at);
     entry.job.finish = Some(Finish::Completed);
     entry.job.result = row.get::<_, Option<Vec<u8>>>(38).map(Part::new);
-    entry.waits = false;
     Ok(())
 }
 

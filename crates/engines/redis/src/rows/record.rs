@@ -26,8 +26,6 @@ const HEAD: usize = 1 + 8 + 8 + 4;
 /// Bits of the flags.
 mod flag {
     pub(super) const CANCEL_REQUESTED: i64 = 1;
-    pub(super) const WAITS: i64 = 2;
-    pub(super) const SIGNALLED: i64 = 4;
     pub(super) const HOLDS_KEY: i64 = 8;
     pub(super) const LEASED: i64 = 16;
     /// The session of the lease belongs to a single claim.
@@ -75,8 +73,6 @@ fn snapshot(entry: &Entry, row: JobRow) -> Decoded<Vec<u8>> {
     let mut flags = 0;
     for (on, flag) in [
         (job.cancel_requested, flag::CANCEL_REQUESTED),
-        (entry.waits, flag::WAITS),
-        (entry.signalled, flag::SIGNALLED),
         (entry.holds_key, flag::HOLDS_KEY),
         (entry.leased.is_some(), flag::LEASED),
         (row.alone, flag::ALONE),
@@ -192,11 +188,7 @@ fn short<'a>(list: &mut Unpack<'a>) -> Decoded<&'a str> {
 }
 
 /// Reads a snapshot.
-fn read_snapshot(
-    id: JobId,
-    (seq, since): (u64, Timestamp),
-    snapshot: &[u8],
-) -> Decoded<Found> {
+fn read_snapshot(id: JobId, (seq, since): (u64, Timestamp), snapshot: &[u8]) -> Decoded<Found> {
     let mut list = Unpack(snapshot);
     let flags = list.int()?;
     let is = |flag: i64| flags & flag != 0;
@@ -237,8 +229,6 @@ fn read_snapshot(
     let mut entry = Entry::new(job);
     (entry.seq, entry.rank, entry.ready_at, entry.leased) = (seq, rank, ready_at, leased);
     entry.holds_key = is(flag::HOLDS_KEY);
-    entry.waits = is(flag::WAITS);
-    entry.signalled = is(flag::SIGNALLED);
     let tail: Tail = codec::from_text(some(list.text()?))?;
     tail.add_to(&mut entry);
     Ok(Found { entry, row: JobRow { revision, alone: is(flag::ALONE) } })

@@ -8,9 +8,7 @@ mod settings;
 use crate::conn::error::{Try, corrupt};
 use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::codec::{self, Spec, Tail};
-use crate::rows::entries::{
-    CANCEL_REQUESTED, FOLLOWED, Found, HOLDS_KEY, JobRow, SIGNALLED, WAITS,
-};
+use crate::rows::entries::{CANCEL_REQUESTED, FOLLOWED, Found, HOLDS_KEY, JobRow};
 use crate::rows::lanes::Lanes;
 use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, SUSPECT};
 pub(crate) use batch::Batch;
@@ -433,8 +431,7 @@ fn is_as_enqueued(entry: &Entry) -> bool {
         && entered
         && counters
         && unlimited
-        && !entry.waits
-        && !entry.signalled
+        && job.continuation.is_none()
         && job.dependencies.total == 0
         && !job.followed
         && entry.past.is_empty()
@@ -443,8 +440,6 @@ fn is_as_enqueued(entry: &Entry) -> bool {
 fn flags(entry: &Entry) -> i16 {
     let flag = |is: bool, bit: i16| if is { bit } else { 0 };
     flag(entry.holds_key, HOLDS_KEY)
-        | flag(entry.waits, WAITS)
-        | flag(entry.signalled, SIGNALLED)
         | flag(entry.job.cancel_requested, CANCEL_REQUESTED)
         | flag(entry.job.followed, FOLLOWED)
 }
