@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Disposition, Enqueued};
 use windlass_core::model::{
-    Attempt, AttemptEnd, Finish, Job, JobError, Name, Part, Policy, Progress, State,
+    Attempt, AttemptEnd, Continuation, Finish, Job, JobError, Name, Part, Policy, Progress, State,
 };
 use windlass_core::policy::Unique;
 
@@ -70,6 +70,8 @@ pub(crate) struct JobView<'a> {
     parts: BTreeMap<String, PartView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blob_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continuation: Option<&'a Continuation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<AttemptView<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,6 +177,7 @@ impl<'a> JobView<'a> {
             error: job.error.as_ref(),
             parts: parts(job),
             blob_bytes: job.parts.blob.as_ref().map(|part| part.bytes.len()),
+            continuation: job.continuation.as_deref(),
             history: job.history.iter().map(AttemptView::of).collect(),
             log: job
                 .log

@@ -99,6 +99,8 @@ impl Default for Resolving {
 
 /// The dependencies of a new job.
 pub(crate) struct Attached {
+    /// The position of the first.
+    from: u32,
     pub(crate) inputs: Vec<Input>,
     /// The first dependency whose end prevents the start. It is left open, and resolved once the job is stored.
     prevented_by: Option<u32>,
@@ -142,10 +144,15 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Looks up the dependencies of a new job. Those that have ended are resolved.
-    pub(crate) fn attach(&mut self, entry: &mut Entry, after: &[Dependency]) -> Result<Attached> {
-        let mut attached = Attached { inputs: Vec::with_capacity(after.len()), prevented_by: None };
-        for (position, dependency) in (0..).zip(after) {
+    /// Looks up further dependencies of a job, and counts them. Those that have ended are resolved.
+    pub(crate) fn attach(
+        &mut self,
+        counts: &mut DependencyCounts,
+        after: &[Dependency],
+    ) -> Result<Attached> {
+        let (from, inputs) = (counts.total, Vec::with_capacity(after.len()));
+        let mut attached = Attached { from, inputs, prevented_by: None };
+        for (position, dependency) in (from..).zip(after) {
             let mut input = Input::open(dependency);
             let end = self.rows.with_job(dependency.job, End::of)?;
             let left = &mut self.resolving.bytes_left;
@@ -153,39 +160,40 @@ impl<R: Rows> Executor<R> {
                 // Left open: maintenance resolves it.
                 Some(Some(end)) if end.bytes() > *left => {}
                 Some(Some(end)) => {
-                    let (mut resolved, mut counts) = (input.clone(), entry.job.dependencies);
-                    end.write(&mut resolved, position, &mut counts, true);
+                    let (mut resolved, mut counted) = (input.clone(), *counts);
+                    end.write(&mut resolved, position, &mut counted, true);
                     if resolved.prevents_start() && attached.prevented_by.is_none() {
                         attached.prevented_by = Some(position);
                     } else {
                         *left -= copied(&resolved);
-                        (input, entry.job.dependencies) = (resolved, counts);
+                        (input, *counts) = (resolved, counted);
                     }
                 }
                 Some(None) => {}
                 None => return Err(Error::NotFound { id: dependency.job }),
             }
-            entry.job.dependencies.open += u32::from(input.is_open());
+            counts.open += u32::from(input.is_open());
             attached.inputs.push(input);
         }
-        entry.job.dependencies.total = attached.inputs.len() as u32;
+        counts.total += attached.inputs.len() as u32;
         Ok(attached)
     }
 
-    /// Stores the dependencies of a job that was just stored.
+    /// Stores the dependencies that were looked up for a job that is stored.
     pub(crate) fn store_inputs(
         &mut self,
         id: JobId,
         attached: Attached,
         now: Timestamp,
     ) -> Result<()> {
-        let Attached { inputs, prevented_by } = attached;
+        let Attached { from, inputs, prevented_by } = attached;
         let jobs = |of: fn(&&Input) -> bool| -> Vec<JobId> {
             inputs.iter().filter(of).map(|input| input.job).collect()
         };
         let (open, kept) = (jobs(|input| input.is_open()), jobs(|input| input.kept));
-        let prevented_by = prevented_by.and_then(|at| Some((at, inputs.get(at as usize)?.job)));
-        self.rows.add_inputs(id, inputs)?;
+        let prevented_by =
+            prevented_by.and_then(|at| Some((at, inputs.get((at - from) as usize)?.job)));
+        self.rows.add_inputs(id, from, inputs)?;
         for upstream in open {
             if prevented_by.is_none_or(|(_, job)| job != upstream) {
                 self.follow(upstream)?;

@@ -100,9 +100,10 @@ impl<R: Rows> Executor<R> {
     ) -> Result<(), (usize, Error)> {
         let order = storing_order(jobs)?;
         let edges = || jobs.iter().flat_map(|job| &job.after);
-        if edges().next().is_some() {
+        let joining = || jobs.iter().filter(|job| job.joins.is_some()).filter_map(|job| job.id);
+        if edges().next().is_some() || joining().next().is_some() {
             batch.promised = jobs.iter().filter_map(|job| job.id).collect();
-            batch.needed = edges().map(|dependency| dependency.job).collect();
+            batch.needed = edges().map(|dependency| dependency.job).chain(joining()).collect();
         }
         order.into_iter().try_for_each(|index| {
             self.preview(&jobs[index], &mut batch, now).map(|_| ()).map_err(|error| (index, error))
@@ -121,6 +122,11 @@ impl<R: Rows> Executor<R> {
         self.check_scope(job.unique.as_ref())?;
         self.check_limits(job)?;
         self.check_flows(job)?;
+        if job.joins.is_some() && !batch.any_depth {
+            let expected =
+                "only a running job can add jobs to one that waits: report this job as a follow-up";
+            return Err(Error::invalid("joins", &job.kind, expected));
+        }
         if let Some(id) = job.id {
             let state = self.state(id)?;
             if state.is_some() || !batch.ids.insert(id) {
@@ -353,7 +359,7 @@ impl<R: Rows> Executor<R> {
             let state = self.insert(entry, now)?;
             return Ok(Enqueued::new(id, Disposition::Created, Some(state)));
         }
-        let attached = self.attach(&mut entry, &job.after)?;
+        let attached = self.attach(&mut entry.job.dependencies, &job.after)?;
         self.insert(entry, now)?;
         self.store_inputs(id, attached, now)?;
         self.existing(id, Disposition::Created)

@@ -15,6 +15,7 @@ mod entry;
 mod executor;
 mod filling;
 mod import;
+mod joining;
 mod limit_stats;
 mod limits;
 mod listed;

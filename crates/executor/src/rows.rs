@@ -284,8 +284,8 @@ pub trait Rows {
         Ok(None)
     }
 
-    /// Stores all dependencies of a new job.
-    fn add_inputs(&mut self, _dependent: JobId, _inputs: Vec<Input>) -> Result<()> {
+    /// Stores further dependencies of a job, from this position on.
+    fn add_inputs(&mut self, _dependent: JobId, _from: u32, _inputs: Vec<Input>) -> Result<()> {
         Ok(())
     }
 

@@ -30,15 +30,22 @@ impl<R: Rows> Executor<R> {
             Some(end) => Err(Ok((end, entry.job.state))),
             None => self.preview_settle(entry, item, now).map_err(Err),
         })?;
-        let plan = match preview {
+        let mut plan = match preview {
             Ok(plan) => plan,
             Err(Ok((end, state))) => {
                 return Ok(Settled::new(id, end, state).with_already());
             }
             Err(Err(error)) => return Err(error),
         };
+        // Before the end of the attempt: it may be what the joined job waits for.
+        let early = match plan.joins {
+            true => Some(self.admit_joining(id, std::mem::take(&mut plan.follow_ups), now)?),
+            false => None,
+        };
         let taken = self.take_for(id, item.outcome.event(), &plan.data, now)?;
-        self.settle_as(taken, item, plan, now)
+        let mut settled = self.settle_as(taken, item, plan, now)?;
+        settled.follow_ups.extend(early.into_iter().flatten());
+        Ok(settled)
     }
 
     /// Checks whether a report can be accepted, and computes its data.
@@ -60,22 +67,27 @@ impl<R: Rows> Executor<R> {
             // It goes on at once if a signal is there already.
             data.run_at = data.run_at.filter(|_| !data.takes_signal(entry)).or(Some(now));
         }
-        let follow_ups: Vec<NewJob> = (0..)
+        let mut follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
             .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
             .collect();
+        let joins = self.check_joins(entry, item, &follow_ups, now)?;
         let moves_to = item.queue.as_ref().filter(|queue| **queue != header.queue);
         if moves_to.is_some() || !follow_ups.is_empty() {
             let next = self.decide(entry, item.outcome.event(), &data, now)?.next;
             let ends = next.is_some_and(State::is_terminal);
-            let mut preview = BatchPreview::of_follow_ups(id, ends);
+            if ends && item.outcome == Outcome::WaitForJobs {
+                // It was cancelled, and waits for nothing.
+                follow_ups.clear();
+            }
+            let mut preview = BatchPreview::of_follow_ups(id, ends && !joins);
             if let Some(queue) = moves_to.filter(|_| !ends) {
                 self.preview_move(entry, queue, &mut preview, now)?;
             }
             self.preview_all(&follow_ups, preview, now)
                 .map_err(|(index, error)| error.within(format_args!("follow_ups[{index}]")))?;
         }
-        Ok(Plan { data, follow_ups, session: leased.session.clone() })
+        Ok(Plan { data, follow_ups, joins, session: leased.session.clone() })
     }
 
     fn settle_as(
@@ -153,5 +165,7 @@ impl<R: Rows> Executor<R> {
 struct Plan {
     data: Transition,
     follow_ups: Vec<NewJob>,
+    /// Whether some of them join jobs that wait.
+    joins: bool,
     session: SessionId,
 }

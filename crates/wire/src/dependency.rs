@@ -90,6 +90,44 @@ impl From<model::Dependency> for Dependency {
     }
 }
 
+/// Makes a new job a dependency of one that waits already, or of the job that reports.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({"name": "small"})))
+)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// A job that still waits for other jobs; by default the job that reports, with the outcome `wait_for_jobs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
+    pub job: Option<JobId>,
+    /// The name under which the handler of that job finds the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
+    pub name: Option<String>,
+    /// What happens to that job if the new one is not completed; by default, it runs and sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::OnFailure>))]
+    pub on_failure: Option<OnFailure>,
+}
+
+impl From<Join> for model::Join {
+    fn from(join: Join) -> Self {
+        let mut core = Self::SELF;
+        (core.to, core.name, core.on_failure) = (join.job, join.name, join.on_failure);
+        core
+    }
+}
+
+impl From<model::Join> for Join {
+    fn from(join: model::Join) -> Self {
+        let model::Join { to, name, on_failure, .. } = join;
+        Self { job: to, name, on_failure }
+    }
+}
+
 /// A dependency of a stored job, and how it ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

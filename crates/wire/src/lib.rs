@@ -84,7 +84,7 @@ pub use change::{Change, ChangeBatch, Changed, Edits, JobChange};
 pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};
 pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Settings};
 pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
-pub use dependency::{Dependencies, Dependency, Input};
+pub use dependency::{Dependencies, Dependency, Input, Join};
 pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
 pub use explain::{Cause, Explanation};
 pub use fault::{Fault, Problem};

@@ -1,6 +1,6 @@
 //! A job as described by its producer. Only the kind is required.
 
-use crate::dependency::Dependency;
+use crate::dependency::{Dependency, Join};
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::Parts;
@@ -85,6 +85,9 @@ pub struct NewJob {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::DependencyOrId>, max_items = 50000))]
     pub after: Vec<Dependency>,
+    /// The job that waits for it from now on, with its other dependencies. Only for follow-ups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<Join>,
     /// The flow that it belongs to: a name that all jobs of a graph share. Follow-ups inherit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
@@ -179,6 +182,7 @@ impl NewJob {
         job.unique = self.unique.map(Into::into);
         job.parent = self.parent;
         job.after = self.after.into_iter().map(Dependency::into_core).collect::<Result<_>>()?;
+        job.joins = self.joins.map(Into::into);
         job.flow = self.flow;
         job.tags = self.tags;
         job.trace = self.trace;
@@ -208,6 +212,7 @@ impl From<model::NewJob> for NewJob {
             unique: job.unique.map(Into::into),
             parent: job.parent,
             after: job.after.into_iter().map(Into::into).collect(),
+            joins: job.joins.map(Into::into),
             flow: job.flow,
             tags: job.tags,
             trace: job.trace,

@@ -36,6 +36,8 @@ pub enum Outcome {
     Release,
     /// Waits for one of `signals`, at most for `timeout_ms`.
     Wait,
+    /// Waits until the follow-ups that join this job have ended.
+    WaitForJobs,
     /// Cancelled.
     Cancel,
 }
@@ -227,6 +229,7 @@ impl SettleItem {
                 wait.timeout_ms = timeout_ms;
                 engine::Outcome::Wait(wait)
             }
+            Outcome::WaitForJobs => engine::Outcome::WaitForJobs,
             Outcome::Cancel => engine::Outcome::Cancel,
         })
     }
@@ -273,6 +276,7 @@ impl From<engine::SettleItem> for SettleItem {
                 report.outcome = Outcome::Wait;
                 (report.signals, report.timeout_ms) = (wait.signals, wait.timeout_ms);
             }
+            engine::Outcome::WaitForJobs => report.outcome = Outcome::WaitForJobs,
             engine::Outcome::Cancel => report.outcome = Outcome::Cancel,
             // An outcome of a newer core is sent as a release, so that the job runs again.
             _ => report.outcome = Outcome::Release,

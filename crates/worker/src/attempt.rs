@@ -146,6 +146,7 @@ fn by_handler(running: &Running, why: Why) -> Outcome {
             Outcome::Cancel
         }
         Why::Wait(wait) => Outcome::Wait(wait),
+        Why::WaitForJobs => Outcome::WaitForJobs,
         Why::Release => Outcome::Release,
     }
 }

@@ -19,7 +19,7 @@ use windlass_core::engine::{
 };
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
 use windlass_core::model::{
-    Header, Input, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress, Wake,
+    Header, Input, Join, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress, Wake,
 };
 use windlass_core::{Error, JobId, Result, TypedJob, check_name};
 
@@ -414,6 +414,39 @@ impl Ctx {
         let ran_ms = u64::try_from(self.0.began().elapsed().as_millis()).unwrap_or(u64::MAX);
         job.check(self.0.claimed_at.plus(ran_ms), payload_bytes_max)?;
         self.0.draft(|draft| draft.follow_up(job))
+    }
+
+    /// Creates this job when the handler returns [`Stop::wait_for_children`](crate::Stop::wait_for_children), which then
+    /// waits for it: a child. It inherits the flow. A child that fails does not end this job, unless
+    /// [`NewJob::joins`] says so.
+    ///
+    /// ```
+    /// use windlass_core::model::NewJob;
+    /// use windlass_worker::{Ctx, Stop};
+    ///
+    /// async fn album(ctx: Ctx) -> Result<usize, Stop> {
+    ///     let inputs = ctx.inputs().await?;
+    ///     if inputs.is_empty() {
+    ///         for page in 0..3 {
+    ///             ctx.child(NewJob::new("render_page").json(page.to_string()))?;
+    ///         }
+    ///         return Err(Stop::wait_for_children());
+    ///     }
+    ///     Ok(inputs.iter().filter(|input| input.result.is_some()).count())
+    /// }
+    /// ```
+    pub fn child(&self, job: impl Into<NewJob>) -> Result<()> {
+        let mut job = job.into();
+        job.joins.get_or_insert(Join::SELF).to = None;
+        self.follow_up(job)
+    }
+
+    /// Creates this job when the current one completes, as a further dependency of a job that is still blocked by others:
+    /// usually by this one.
+    pub fn add_to(&self, group: JobId, job: impl Into<NewJob>) -> Result<()> {
+        let mut job = job.into();
+        job.joins.get_or_insert(Join::SELF).to = Some(group);
+        self.follow_up(job)
     }
 
     /// Same as `follow_up` for a typed job, with the queue and policy of its type.

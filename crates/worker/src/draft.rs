@@ -2,7 +2,7 @@
 //! outcome (parts, priority, follow-ups).
 
 use crate::extract::Values;
-use windlass_core::engine::{Hold, SettleItem, UpdateItem};
+use windlass_core::engine::{Hold, Outcome, SettleItem, UpdateItem};
 use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
 use windlass_core::model::{Name, NewJob, Part, PartEdit, PartEdits, PartName, Progress};
 use windlass_core::{Error, Result};
@@ -156,7 +156,8 @@ impl Draft {
     pub(crate) fn copy_into(&self, item: &mut SettleItem) {
         item.parts.clone_from(&self.parts);
         item.priority = self.priority;
-        item.follow_ups.clone_from(&self.follow_ups);
+        let is_child = |job: &&NewJob| job.joins.as_ref().is_some_and(|join| join.to.is_none());
+        item.follow_ups = self.follow_ups.iter().filter(|job| !is_child(job)).cloned().collect();
         item.hold.clone_from(&self.hold);
     }
 
@@ -166,8 +167,13 @@ impl Draft {
         item.priority = self.priority;
         item.queue = self.queue.take().filter(|_| !item.outcome.ends_job());
         item.hold = self.hold.take();
-        if completed {
-            item.follow_ups = std::mem::take(&mut self.follow_ups);
-        }
+        let mut follow_ups = std::mem::take(&mut self.follow_ups);
+        let waits = item.outcome == Outcome::WaitForJobs;
+        // Children are created only by a report that waits for them, and other jobs only by a completion.
+        follow_ups.retain(|job| match &job.joins {
+            Some(join) if join.to.is_none() => waits,
+            _ => completed,
+        });
+        item.follow_ups = follow_ups;
     }
 }

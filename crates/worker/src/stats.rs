@@ -39,7 +39,7 @@ impl End {
             Some(Outcome::Retry { .. }) => Self::Retried,
             Some(Outcome::Fail { .. }) => Self::Failed,
             Some(Outcome::Snooze { .. }) => Self::Snoozed,
-            Some(Outcome::Wait(_)) => Self::Waiting,
+            Some(Outcome::Wait(_) | Outcome::WaitForJobs) => Self::Waiting,
             Some(Outcome::Cancel) => Self::Cancelled,
             // An outcome unknown to this version counts as a release.
             Some(_) => Self::Released,

@@ -62,6 +62,7 @@ pub(crate) enum Why {
     Snooze { delay: Duration },
     Cancel { reason: String },
     Wait(SignalWait),
+    WaitForJobs,
     Release,
 }
 
@@ -95,6 +96,12 @@ impl Stop {
     /// [`Ctx::wake`](crate::Ctx::wake) says which signal arrived.
     pub const fn wait_for(wait: SignalWait) -> Self {
         Self(Why::Wait(wait))
+    }
+
+    /// Waits until the jobs that were added with [`Ctx::child`](crate::Ctx::child) have ended. A waiting job occupies no
+    /// slot. When it runs again, [`Ctx::inputs`](crate::Ctx::inputs) says how they ended.
+    pub const fn wait_for_children() -> Self {
+        Self(Why::WaitForJobs)
     }
 
     /// Releases the job unfinished, without counting a failure; any worker may start it at once.

@@ -161,17 +161,15 @@ impl<X> WorkingSet<'_, X> {
 
     /// All dependencies of a job.
     pub(crate) fn all_inputs(&self, dependent: JobId) -> Result<Vec<Input>> {
-        let stored = match self.base.edges.whole.get(&dependent) {
-            Some(count) => *count,
-            None if self.has_new_inputs(dependent) => u32::MAX,
-            None => {
-                return Err(self.miss(|wants| {
-                    wants.inputs.insert(dependent);
-                }));
-            }
-        };
+        let is_whole = self.base.edges.whole.contains_key(&dependent);
+        if !is_whole && !self.has_new_inputs(dependent) {
+            return Err(self.miss(|wants| {
+                wants.inputs.insert(dependent);
+            }));
+        }
         let mut inputs = Vec::new();
-        for position in 0..stored {
+        // The run may have added some behind those that were loaded.
+        for position in 0.. {
             let Some(input) = self.edge_input((dependent, position))? else { break };
             inputs.push(input);
         }

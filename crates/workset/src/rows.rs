@@ -228,8 +228,8 @@ impl<X> Rows for WorkingSet<'_, X> {
         self.edge_input((dependent, position))
     }
 
-    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
-        self.inputs.extend((0..).map(|position| (dependent, position)).zip(inputs));
+    fn add_inputs(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) -> Result<()> {
+        self.inputs.extend((from..).map(|position| (dependent, position)).zip(inputs));
         Ok(())
     }
 

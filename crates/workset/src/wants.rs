@@ -155,6 +155,8 @@ impl Wants {
         for item in &request.items {
             wants.own.insert(item.id);
             item.follow_ups.iter().for_each(|job| wants.new_job(job));
+            let joined = item.follow_ups.iter().filter_map(|job| job.joins.as_ref()?.to);
+            wants.own.extend(joined);
         }
         if let Some(claim) = &request.claim {
             wants.claim(claim);

@@ -1,6 +1,7 @@
 //! `windlass jobs`.
 
 use crate::support::Store;
+use serde_json::json;
 
 fn state(store: &Store, id: &str) -> String {
     store.job(id)["state"].as_str().unwrap().to_owned()
@@ -32,7 +33,6 @@ fn every_change_has_its_effect() {
     then(&["reschedule", "--in", "2h"], "scheduled");
     then(&["pause"], "paused");
     then(&["resume"], "scheduled");
-    then(&["signal"], "scheduled");
     then(&["reprioritise", "--priority", "-7"], "scheduled");
     then(&["cancel"], "cancelled");
     then(&["replay"], "available");
@@ -64,6 +64,26 @@ fn waiting_returns_how_jobs_ended_and_never_blocks_the_store() {
     assert!(shown.contains("\"state\":\"completed\""), "{shown}");
     let unknown = "019a8b2c-7d4e-7f01-8a23-456789abcdef";
     store.run(&["jobs", "wait", unknown]).refused(1, &[unknown, "does not exist"]);
+}
+
+#[test]
+fn a_signal_is_kept_and_shown() {
+    let store = Store::new();
+    let id = store.enqueue(&["x"]);
+    let send = |arguments: &[&str]| store.run(&[&["jobs", "signal", &id], arguments].concat());
+    let said = format!("{id}  available\n");
+    assert_eq!(send(&["approved", r#"{"by":"eve"}"#, "--id", "a-1"]).ok(), said);
+    assert_eq!(send(&["approved", "--id", "a-1"]).ok(), said, "the same id is accepted once");
+    assert_eq!(send(&["paid"]).ok(), said);
+    let inbox = &store.job(&id)["continuation"]["inbox"];
+    let approved = json!({"name": "approved", "payload": {"by": "eve"}, "id": "a-1"});
+    assert_eq!(*inbox, json!([approved, {"name": "paid"}]));
+    let shown = store.run(&["jobs", "show", &id]).ok();
+    assert!(shown.contains("kept approved, paid"), "{shown}");
+    send(&["approved", "{"]).refused(1, &["signal.payload", "JSON"]);
+    send(&["two words"]).refused(1, &["signal.name", "two words"]);
+    store.run(&["jobs", "cancel", &id]).ok();
+    send(&["late"]).refused(1, &["cannot be signalled"]);
 }
 
 #[test]

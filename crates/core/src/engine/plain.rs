@@ -37,6 +37,7 @@ impl NewJob {
             unique,
             parent: _,
             after,
+            joins,
             flow: _,
             tags: _,
             trace: _,
@@ -60,6 +61,7 @@ impl NewJob {
             && *cost == 1
             && unique.is_none()
             && after.is_empty()
+            && joins.is_none()
             && checkpoint.is_none()
             && blob.is_none()
             && metadata.is_none()
@@ -83,6 +85,8 @@ impl NewJob {
             parent: _,
             // Resolved before it starts.
             after: _,
+            // The mark that it is followed is set when it is stored.
+            joins: _,
             flow: _,
             tags: _,
             trace: _,
@@ -272,6 +276,7 @@ impl SettleItem {
             | Outcome::Fail { error: _ }
             | Outcome::Release
             | Outcome::Wait(_)
+            | Outcome::WaitForJobs
             | Outcome::Cancel => return None,
         };
         Some(PlainReport { id: *id, lease, result })
@@ -320,7 +325,7 @@ impl Claim {
 mod tests {
     use super::*;
     use crate::engine::{ClaimId, Hold};
-    use crate::model::{Envelope, JobError, Part};
+    use crate::model::{Envelope, JobError, Join, Part};
     use crate::policy::{Backoff, Retention};
     use crate::time::Timestamp;
 
@@ -359,6 +364,7 @@ mod tests {
         assert_eq!(decide(|job| job.cost = 2), (false, true));
         let after = |job: &mut NewJob| job.after.push(JobId::from_bytes([1; 16]).into());
         assert_eq!(decide(after), (false, true));
+        assert_eq!(decide(|job| job.joins = Some(Join::SELF)), (false, true));
         assert_eq!(decide(|job| job.flow = Some("f".into())), (true, true));
         assert_eq!(decide(|job| job.unique = Some(Unique::by("k"))), (false, false));
         assert_eq!(decide(|job| job.policy.max_wait_ms = Some(1)), (false, true));

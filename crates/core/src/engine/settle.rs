@@ -44,6 +44,9 @@ pub enum Outcome {
     Release,
     /// Waits for signals without occupying a slot.
     Wait(SignalWait),
+    /// Waits, without occupying a slot, until the follow-ups that [join](crate::model::Join) this job have ended. Runs again
+    /// at once if there are none.
+    WaitForJobs,
     /// Ended as cancelled.
     Cancel,
 }
@@ -74,6 +77,7 @@ impl Outcome {
             Self::Fail { .. } => EventKind::Fail,
             Self::Release => EventKind::Release,
             Self::Wait(_) => EventKind::Wait,
+            Self::WaitForJobs => EventKind::WaitForJobs,
             Self::Cancel => EventKind::CancelSelf,
         }
     }
@@ -83,7 +87,11 @@ impl Outcome {
     pub const fn ends_job(&self) -> bool {
         match self {
             Self::Complete { .. } | Self::Fail { .. } | Self::Cancel => true,
-            Self::Retry { .. } | Self::Snooze { .. } | Self::Release | Self::Wait(_) => false,
+            Self::Retry { .. }
+            | Self::Snooze { .. }
+            | Self::Release
+            | Self::Wait(_)
+            | Self::WaitForJobs => false,
         }
     }
 
@@ -95,6 +103,7 @@ impl Outcome {
             | Self::Snooze { .. }
             | Self::Release
             | Self::Wait(_)
+            | Self::WaitForJobs
             | Self::Cancel => None,
         }
     }
@@ -106,7 +115,11 @@ impl Outcome {
             Self::Retry { delay_ms: Some(delay_ms), .. } | Self::Snooze { delay_ms } => *delay_ms,
             // A job that waits for a limited time is due when that is over.
             Self::Wait(wait) => wait.timeout_ms.unwrap_or(0),
-            Self::Complete { .. } | Self::Fail { .. } | Self::Release | Self::Cancel => 0,
+            Self::Complete { .. }
+            | Self::Fail { .. }
+            | Self::Release
+            | Self::WaitForJobs
+            | Self::Cancel => 0,
         }
     }
 

@@ -32,6 +32,8 @@ pub enum EventKind {
     Release,
     /// The handler waits for signals.
     Wait,
+    /// The handler waits for jobs that it has created.
+    WaitForJobs,
     /// The handler ends the job as cancelled.
     CancelSelf,
     /// The lease was lost.
@@ -56,6 +58,8 @@ pub enum EventKind {
     Kill,
     /// A client sends a signal.
     Signal,
+    /// A running job adds a dependency to the job.
+    Join,
     /// An operator runs an ended job again, with fresh budgets.
     Replay,
     /// An operator removes an ended job.
@@ -75,7 +79,7 @@ impl EventKind {
     }
 
     /// All events, in the order of a job's life.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Enqueue,
         Self::Import,
         Self::Due,
@@ -88,6 +92,7 @@ impl EventKind {
         Self::Fail,
         Self::Release,
         Self::Wait,
+        Self::WaitForJobs,
         Self::CancelSelf,
         Self::Lose,
         Self::Cancel,
@@ -100,6 +105,7 @@ impl EventKind {
         Self::Move,
         Self::Kill,
         Self::Signal,
+        Self::Join,
         Self::Replay,
         Self::Discard,
         Self::Retain,
@@ -115,6 +121,7 @@ impl EventKind {
                 | Self::Fail
                 | Self::Release
                 | Self::Wait
+                | Self::WaitForJobs
                 | Self::CancelSelf
                 | Self::Lose
         )
@@ -130,7 +137,7 @@ impl EventKind {
             (Self::Retry | Self::Fail, _) => AttemptEnd::Fail,
             (Self::Snooze, _) => AttemptEnd::Snooze,
             (Self::Release, _) => AttemptEnd::Release,
-            (Self::Wait, _) => AttemptEnd::Wait,
+            (Self::Wait | Self::WaitForJobs, _) => AttemptEnd::Wait,
             (Self::CancelSelf, _) => AttemptEnd::Cancel,
             _ => AttemptEnd::Lost,
         }
@@ -151,6 +158,7 @@ impl EventKind {
             Self::Fail => "fail",
             Self::Release => "be released",
             Self::Wait => "wait",
+            Self::WaitForJobs => "wait for jobs",
             Self::CancelSelf => "cancel itself",
             Self::Lose => "lose its lease",
             Self::Cancel => "be cancelled",
@@ -163,6 +171,7 @@ impl EventKind {
             Self::Move => "be moved to another queue",
             Self::Kill => "be killed",
             Self::Signal => "be signalled",
+            Self::Join => "wait for more jobs",
             Self::Replay => "be replayed",
             Self::Discard => "be discarded",
             Self::Retain => "be removed by retention",

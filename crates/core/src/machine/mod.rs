@@ -123,6 +123,10 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (from, E::Kill) if from.is_waiting() => Ok(ended(S::Dead, Effects::NONE)),
         (S::Dead, E::Kill) => Ok(stay(from)),
         (from, E::Signal) if !from.is_terminal() => Ok(signalled(from, facts)),
+        (from, E::Join) if from.is_waiting() && facts.depends => Ok(stay(from)),
+        (_, E::Join) => Err(Refusal(
+            "it does not wait for other jobs any more: let a job that it still waits for add them",
+        )),
 
         // After the end.
         (S::Dead | S::Cancelled | S::Expired, E::Replay) => {
@@ -235,7 +239,9 @@ fn signalled(from: State, facts: Facts) -> Step {
 fn reported(report: EventKind, facts: Facts) -> Step {
     use EventKind as E;
     let counted = match report {
-        E::Complete | E::Wait => Effects::of(&[Effect::EndLease, Effect::ClearCrashes]),
+        E::Complete | E::Wait | E::WaitForJobs => {
+            Effects::of(&[Effect::EndLease, Effect::ClearCrashes])
+        }
         E::Retry | E::Fail => {
             Effects::of(&[Effect::EndLease, Effect::ClearCrashes, Effect::CountFailure])
         }
@@ -501,6 +507,26 @@ mod tests {
     }
 
     #[test]
+    fn only_a_job_that_waits_for_others_can_wait_for_more() {
+        for state in State::ALL {
+            for depends in [false, true] {
+                let done = step(Some(state), EventKind::Join, Facts { depends, ..DUE });
+                assert_eq!(done.is_ok(), state.is_waiting() && depends, "{state}, {depends}");
+                assert!(
+                    done.is_ok_and(|done| done.next == Some(state))
+                        || !depends
+                        || !state.is_waiting()
+                );
+            }
+        }
+        let wait = |depends| {
+            let facts = Facts { depends, ..DUE };
+            step(Some(State::Running), EventKind::WaitForJobs, facts).unwrap().next
+        };
+        assert_eq!((wait(true), wait(false)), (Some(State::Blocked), Some(State::Available)));
+    }
+
+    #[test]
     fn snooze_and_release_count_and_clear_nothing() {
         for event in [EventKind::Snooze, EventKind::Release] {
             let done = step(Some(State::Running), event, DUE).unwrap();
@@ -518,6 +544,7 @@ mod tests {
             EventKind::Snooze,
             EventKind::Release,
             EventKind::Wait,
+            EventKind::WaitForJobs,
             EventKind::Lose,
         ] {
             let done = step(Some(State::Running), event, facts).unwrap();

@@ -80,6 +80,48 @@ impl From<JobId> for Dependency {
     }
 }
 
+/// Makes a new job a dependency of one that waits already. Only a running job can add such jobs, with its report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Join {
+    /// The job that waits for the new one; `None`: the job that reports.
+    pub to: Option<JobId>,
+    /// The name under which that job finds the result.
+    pub name: Option<String>,
+    /// What happens to that job if the new one is not completed; `None`: it runs anyway, and sees it.
+    pub on_failure: Option<OnFailure>,
+}
+
+impl Join {
+    /// Joins the job that reports.
+    pub const SELF: Self = Self { to: None, name: None, on_failure: None };
+
+    /// Joins a job that is still blocked by its dependencies.
+    pub const fn to(job: JobId) -> Self {
+        Self { to: Some(job), ..Self::SELF }
+    }
+
+    /// Sets the name under which the handler finds the result.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets what happens if the new job is not completed.
+    #[must_use]
+    pub const fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = Some(policy);
+        self
+    }
+
+    /// The dependency on the new job with this id.
+    pub fn dependency_on(&self, job: JobId) -> Dependency {
+        let policy = self.on_failure.unwrap_or(OnFailure::Run);
+        Dependency { job, name: self.name.clone(), on_failure: policy }
+    }
+}
+
 growing! {
     /// A dependency of a stored job, and how it ended.
     #[derive(Clone, Debug, PartialEq, Eq)]

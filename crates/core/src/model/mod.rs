@@ -13,7 +13,7 @@ mod settings;
 mod signal;
 mod state;
 
-pub use dependency::{Dependency, DependencyCounts, Input, InputFields, OnFailure};
+pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};

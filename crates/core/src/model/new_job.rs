@@ -1,7 +1,7 @@
 //! A job to enqueue, as described by its producer.
 
 use super::dependency::check_dependencies;
-use super::{Dependency, Header, Name, Part, Parts, Policy};
+use super::{Dependency, Header, Join, Name, Part, Parts, Policy};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
@@ -93,6 +93,8 @@ pub struct NewJob {
     pub parent: Option<JobId>,
     /// The jobs that it runs after: it is blocked until all of them have ended.
     pub after: Vec<Dependency>,
+    /// The job that waits for it from now on. Only for follow-ups.
+    pub joins: Option<Join>,
     /// The flow that it belongs to: a name that all jobs of a graph share. Follow-ups inherit it.
     pub flow: Option<Name>,
     /// Free-form labels.
@@ -122,6 +124,7 @@ impl NewJob {
             unique: None,
             parent: None,
             after: Vec::new(),
+            joins: None,
             flow: None,
             tags: Vec::new(),
             trace: None,
@@ -232,9 +235,23 @@ impl NewJob {
         self
     }
 
-    /// Whether the job has dependencies or belongs to a flow.
+    /// Makes it a dependency of a job that waits already, for a follow-up.
+    ///
+    /// ```
+    /// use windlass_core::model::{Join, NewJob};
+    ///
+    /// let child = NewJob::new("resize").joins(Join::SELF.named("small"));
+    /// assert!(child.joins.is_some_and(|join| join.to.is_none()));
+    /// ```
+    #[must_use]
+    pub fn joins(mut self, join: Join) -> Self {
+        self.joins = Some(join);
+        self
+    }
+
+    /// Whether the job has dependencies, joins a job, or belongs to a flow.
     pub const fn names_flows(&self) -> bool {
-        !self.after.is_empty() || self.flow.is_some()
+        !self.after.is_empty() || self.joins.is_some() || self.flow.is_some()
     }
 
     /// Adds a tag.
@@ -336,6 +353,9 @@ impl NewJob {
             unique.check()?;
         }
         check_dependencies(&self.after, self.id)?;
+        if let Some(name) = self.joins.as_ref().and_then(|join| join.name.as_ref()) {
+            check_text("joins.name", name, limits::NAME_BYTES_MAX)?;
+        }
         if let Some(flow) = &self.flow {
             check_name("flow", flow)?;
         }

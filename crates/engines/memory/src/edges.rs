@@ -19,12 +19,12 @@ impl Edges {
         self.inputs.get(&dependent).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds the dependencies of a job.
-    pub(crate) fn add(&mut self, dependent: JobId, inputs: Vec<Input>) {
-        for (position, input) in (0..).zip(&inputs).filter(|(_, input)| input.is_open()) {
+    /// Adds dependencies of a job, from this position on.
+    pub(crate) fn add(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) {
+        for (position, input) in (from..).zip(&inputs).filter(|(_, input)| input.is_open()) {
             self.open.insert((input.job, dependent, position));
         }
-        self.inputs.insert(dependent, inputs);
+        self.inputs.entry(dependent).or_default().extend(inputs);
     }
 
     /// Changes a dependency.

@@ -164,8 +164,8 @@ impl Rows for MemoryRows {
         Ok(self.edges.inputs(dependent).get(position as usize).cloned())
     }
 
-    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
-        self.edges.add(dependent, inputs);
+    fn add_inputs(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) -> Result<()> {
+        self.edges.add(dependent, from, inputs);
         Ok(())
     }
 

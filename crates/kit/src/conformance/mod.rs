@@ -590,6 +590,20 @@ suite! { ($)
         a_signal_to_a_running_job_does_not_disturb_it,
         a_replayed_job_has_no_signals,
     }
+    children {
+        a_parent_runs_again_once_all_its_children_have_ended,
+        a_parent_without_children_runs_again_at_once,
+        a_parent_sees_failures_unless_a_policy_ends_it,
+        whatever_ends_a_child_wakes_its_parent,
+        a_parent_can_wait_several_times,
+        children_can_run_after_each_other_and_have_children,
+        the_last_child_and_its_parent_can_be_claimed_with_one_report,
+        a_repeated_report_creates_no_more_children,
+        a_cancelled_parent_creates_no_children,
+        a_running_job_adds_jobs_to_a_group_that_is_open,
+        bad_children_are_refused_by_field_and_create_nothing,
+        an_engine_without_flows_refuses_children,
+    }
     dependencies {
         a_job_runs_once_all_jobs_that_it_depends_on_are_completed,
         the_inputs_of_a_job_are_the_results_of_those_before_it,

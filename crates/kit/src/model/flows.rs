@@ -15,10 +15,17 @@ use windlass_core::engine::{
     Capability, Change, ClaimedJob, Get, Outcome, SessionId, SettleItem, Work,
 };
 use windlass_core::limits::CLAIM_BATCH_MAX;
-use windlass_core::model::{Dependency, Due, Finish, Job, JobError, NewJob, OnFailure, State};
+use windlass_core::model::{
+    Dependency, Due, Finish, Job, JobError, Join, NewJob, OnFailure, State,
+};
 
 /// Maximum number of jobs in a story.
 const JOBS_MAX: usize = 60;
+
+/// A job that another one adds.
+fn member() -> NewJob {
+    Rig::job().max_attempts(2).max_crashes(1)
+}
 
 /// One step.
 #[derive(Clone, Debug)]
@@ -65,7 +72,7 @@ impl ReferenceStateMachine for FlowStory {
             6 => (vec(edges, 1..5), delay)
                 .prop_map(|(nodes, delay_ms)| FlowOp::Graph { nodes, delay_ms }),
             6 => (1..6_u32).prop_map(|limit| FlowOp::Claim { limit }),
-            9 => (0..64_usize, 0..6_usize)
+            10 => (0..64_usize, 0..9_usize)
                 .prop_map(|(lease, outcome)| FlowOp::Settle { lease, outcome }),
             4 => (0..64_usize, 0..6_usize)
                 .prop_map(|(job, change)| FlowOp::Change { job, change }),
@@ -197,10 +204,45 @@ impl Play {
             0..=2 => Outcome::DONE,
             3 => Outcome::Fail { error: error() },
             4 => Outcome::Retry { error: error(), delay_ms: Some(0) },
-            _ => Outcome::Release,
+            5 => Outcome::Release,
+            6 | 7 => Outcome::WaitForJobs,
+            _ => return self.add_to_group(&job, lease).await,
         };
-        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
-        self.rig.try_settle(item).await.map(drop).map_err(|error| format!("settle: {error}"))
+        let mut item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+        if item.outcome == Outcome::WaitForJobs {
+            let room = JOBS_MAX.saturating_sub(self.ids.len());
+            for child in 0..(lease % 4).min(room) {
+                let policy = OnFailure::ALL[(lease + child) % OnFailure::ALL.len()];
+                item = item.follow_up(member().joins(Join::SELF.on_failure(policy)));
+            }
+        }
+        let settled =
+            self.rig.try_settle(item).await.map_err(|error| format!("settle: {error}"))?;
+        self.ids.extend(settled.follow_ups.iter().map(|job| job.id));
+        Ok(())
+    }
+
+    /// Completes a job that adds another one to a job of the story, which must refuse it unless it is still blocked.
+    async fn add_to_group(&mut self, job: &ClaimedJob, number: usize) -> Result<(), String> {
+        let group = self.ids[number % self.ids.len()];
+        let found = self.rig.find(group).await;
+        let is_open =
+            found.is_some_and(|found| found.state.is_waiting() && found.dependencies.open > 0);
+        let done =
+            |job: &ClaimedJob| SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE);
+        let item = done(job).follow_up(member().joins(Join::to(group)));
+        match self.rig.try_settle(item).await {
+            Ok(settled) if is_open || settled.follow_ups.is_empty() => {
+                self.ids.extend(settled.follow_ups.iter().map(|job| job.id));
+                Ok(())
+            }
+            Ok(_) => Err(format!("job {group} does not wait, and a job was added to it")),
+            Err(error) if is_open => Err(format!("a job cannot be added to {group}: {error}")),
+            Err(_) => {
+                let settled = self.rig.try_settle(done(job)).await;
+                settled.map(drop).map_err(|error| format!("settle: {error}"))
+            }
+        }
     }
 
     async fn change(&mut self, job: usize, change: usize) {

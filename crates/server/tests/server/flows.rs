@@ -86,3 +86,52 @@ async fn bad_graphs_are_refused_by_node_and_nothing_is_stored() {
     let single = post(&server, "/v1/jobs", json!({"kind": "k", "after": ["a"]})).await;
     assert_problem(&single, 422, "after");
 }
+
+#[tokio::test]
+async fn a_signal_wakes_a_job_which_learns_what_it_says() {
+    let server = start().await;
+    let id = post(&server, "/v1/jobs", json!({"kind": "order"})).await.body["id"].clone();
+    let path = format!("/v1/jobs/{}/signal", id.as_str().expect("an id"));
+    let wait =
+        json!({"outcome": "wait", "signals": ["approved", "rejected"], "timeout_ms": 60_000});
+    settle_next(&server, wait).await;
+    let why = get(&server, &format!("/v1/jobs/{}/why", id.as_str().expect("an id"))).await;
+    assert_eq!(why.body["causes"][0]["signals"], json!(["approved", "rejected"]), "{why:?}");
+    let signal = json!({"name": "approved", "payload": {"by": "eve", "n": 1.50}, "id": "a-1"});
+    let sent = post(&server, &path, signal.clone()).await;
+    assert_eq!((sent.status, &sent.body["state"]), (200, &json!("available")), "{sent:?}");
+    let claim = json!({"queues": ["default"], "limit": 1, "lease_ms": 30_000});
+    let job = post(&server, "/v1/claim", claim).await.body["jobs"][0].clone();
+    let update = json!({"id": job["id"], "lease": job["lease"], "recall": true});
+    let updated = post(&server, "/v1/update", json!({"items": [update]})).await;
+    let wake = &updated.body["items"][0]["continuation"]["wake"];
+    assert_eq!(*wake, json!({"signal": signal}), "{updated:?}");
+
+    let unnamed = post(&server, &path, json!({"payload": 1})).await;
+    assert_problem(&unnamed, 400, "name");
+    let bad = post(&server, &path, json!({"name": "two words"})).await;
+    assert_problem(&bad, 400, "signal.name");
+    let change = format!("/v1/jobs/{}/change", id.as_str().expect("an id"));
+    assert_problem(&post(&server, &change, json!({"change": "signal"})).await, 400, "signal");
+    let through = json!({"change": "signal", "signal": {"name": "x"}});
+    assert_eq!(post(&server, &change, through).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_job_waits_for_its_children_and_reads_their_results() {
+    let server = start().await;
+    let id =
+        post(&server, "/v1/jobs", json!({"kind": "album", "flow": "f"})).await.body["id"].clone();
+    let page = |name: &str| json!({"kind": name, "joins": {"name": name}});
+    let wait = json!({"outcome": "wait_for_jobs", "follow_ups": [page("one"), page("two")]});
+    settle_next(&server, wait).await;
+    let flow = get(&server, "/v1/flows/f").await;
+    assert_eq!(flow.body["states"], json!({"available": 2, "blocked": 1}), "{flow:?}");
+    for result in [1, 2] {
+        settle_next(&server, json!({"outcome": "complete", "result": result})).await;
+    }
+    let parent = get(&server, &format!("/v1/jobs/{}", id.as_str().expect("an id"))).await;
+    assert_eq!(parent.body["state"], "available", "{parent:?}");
+    assert_eq!(parent.body["after"][1]["result"], json!(2), "{parent:?}");
+    assert_eq!(parent.body["after"][0]["name"], "one", "{parent:?}");
+}

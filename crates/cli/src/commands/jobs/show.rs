@@ -8,7 +8,9 @@ use anyhow::Result;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use windlass_core::engine::Get;
-use windlass_core::model::{AttemptEnd, Header, Job, Part, PartName, PartSet, Progress, Running};
+use windlass_core::model::{
+    AttemptEnd, Continuation, Header, Job, Name, Part, PartName, PartSet, Progress, Running, Wake,
+};
 use windlass_core::time::rough_span;
 use windlass_core::{Error, JobId, Timestamp};
 
@@ -74,6 +76,7 @@ fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
             "cancel",
             job.cancel_requested.then(|| "requested; the worker has been notified".to_owned()),
         ),
+        ("signals", job.continuation.as_deref().and_then(signals)),
         ("error", job.error.as_ref().map(ToString::to_string)),
         ("result", job.result.as_ref().map(part)),
     ]
@@ -86,6 +89,23 @@ fn worker(running: &Running, now: Timestamp) -> String {
         left => format!("its lease expires in {}", rough_span(left)),
     };
     format!("{}{host}, attempt {}; {left}", running.worker, running.attempt)
+}
+
+/// The signals that a job waits for, that it has kept, and that woke it last.
+fn signals(kept: &Continuation) -> Option<String> {
+    let listed =
+        |names: &[Name]| if names.is_empty() { "any".to_owned() } else { names.join(", ") };
+    let mut said = Vec::new();
+    said.extend(kept.wait.as_ref().map(|wait| format!("waits for {}", listed(&wait.signals))));
+    if !kept.inbox.is_empty() {
+        let names: Vec<Name> = kept.inbox.iter().map(|signal| signal.name.clone()).collect();
+        said.push(format!("kept {}", listed(&names)));
+    }
+    said.extend(kept.wake.as_ref().map(|wake| match wake {
+        Wake::Signal(signal) => format!("woken by {}", signal.name),
+        _ => "the time of its last wait ran out".to_owned(),
+    }));
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 fn tries(header: &Header) -> String {

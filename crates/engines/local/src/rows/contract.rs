@@ -232,8 +232,8 @@ impl Rows for SqliteRows<'_> {
         self.noted(edges::input(self.conn, dependent, position))
     }
 
-    fn add_inputs(&mut self, dependent: JobId, inputs: Vec<Input>) -> Result<()> {
-        for (position, input) in (0..).zip(inputs) {
+    fn add_inputs(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) -> Result<()> {
+        for (position, input) in (from..).zip(inputs) {
             self.noted(edges::save(self.conn, dependent, position, &input))?;
         }
         Ok(())
