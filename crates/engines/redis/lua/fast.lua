@@ -354,7 +354,7 @@ local function beat(keys, argv)
   return { expires, now, lost }
 end
 
-redis.register_function{ function_name = 'windlass_1_enqueue', callback = enqueue }
-redis.register_function{ function_name = 'windlass_1_claim', callback = claim, flags = { 'allow-oom' } }
-redis.register_function{ function_name = 'windlass_1_settle', callback = settle, flags = { 'allow-oom' } }
-redis.register_function{ function_name = 'windlass_1_beat', callback = beat, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'enqueue', callback = enqueue }
+redis.register_function{ function_name = prefix .. 'claim', callback = claim, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'settle', callback = settle, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'beat', callback = beat, flags = { 'allow-oom' } }

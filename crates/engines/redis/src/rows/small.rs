@@ -111,6 +111,20 @@ pub(crate) fn read_group(stored: &[u8]) -> Decoded<(u64, u32, u64)> {
     Ok((list.int()?.cast_unsigned(), list.int()? as u32, list.int()?.cast_unsigned()))
 }
 
+/// How far the lines of a queue have been reopened at a time: the time, and the position (score and member) after which the
+/// others are.
+pub(crate) fn reopening(at: &[u8], after: Option<(&[u8], &[u8])>) -> Vec<u8> {
+    let (score, member) = after.unwrap_or_default();
+    [at, b" ", score, b" ", member].concat()
+}
+
+/// Reads [`reopening`]: the time, and the score and member of the position, which are empty at the beginning.
+pub(crate) fn read_reopening(stored: &[u8]) -> Decoded<(&[u8], &[u8], &[u8])> {
+    let mut parts = stored.splitn(3, |byte| *byte == b' ');
+    let mut part = || parts.next().ok_or_else(|| Damaged::new(&"a position that is cut short"));
+    Ok((part()?, part()?, part()?))
+}
+
 /// The holder of a unique key.
 pub(crate) fn unique(hold: UniqueHold) -> Vec<u8> {
     let until = hold.until.map_or(i64::MIN, Timestamp::as_millis);
@@ -127,12 +141,8 @@ pub(crate) fn read_unique(stored: &[u8]) -> Decoded<UniqueHold> {
 /// A session: when it expires, its time to live, and the name of its worker, which functions read; and the rest as JSON.
 pub(crate) fn session(session: &SessionEntry) -> Decoded<Vec<u8>> {
     let SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote } = session;
-    let stored = StoredSession {
-        info: info.clone(),
-        opened_at: *opened_at,
-        alone: *alone,
-        remote: *remote,
-    };
+    let stored =
+        StoredSession { info: info.clone(), opened_at: *opened_at, alone: *alone, remote: *remote };
     let len = u16::try_from(worker.len()).map_err(|error| Damaged::new(&error))?;
     let json = codec::json(&stored)?;
     let (expires_at, ttl_ms) = (expires_at.as_millis().to_be_bytes(), ttl_ms.to_be_bytes());
@@ -148,8 +158,7 @@ pub(crate) fn read_session(stored: &[u8]) -> Decoded<SessionEntry> {
     let ttl_ms = list.u64()?;
     let len = u16::from_be_bytes(list.raw(2)?.try_into().unwrap_or_default());
     let worker = text(list.raw(len.into())?)?.to_owned();
-    let StoredSession { info, opened_at, alone, remote } =
-        codec::from_text(Some(text(list.0)?))?;
+    let StoredSession { info, opened_at, alone, remote } = codec::from_text(Some(text(list.0)?))?;
     Ok(SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote })
 }
 
