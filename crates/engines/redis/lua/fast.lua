@@ -13,7 +13,7 @@ local SUSPECT, PLAIN, TIED = 1, 2, 4
 local HEADS = 32
 -- Arguments of one command.
 local MOST = 4000
--- Leases of a session that a heartbeat looks through.
+-- Leases of a session that a heartbeat reads.
 local HELD = 2000
 
 -- A number below 2^53 as 8 bytes, the highest first.

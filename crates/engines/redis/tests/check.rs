@@ -67,7 +67,7 @@ async fn a_check_repairs_sessions_lines_and_dependencies() {
     let edge = [after.as_bytes().as_slice(), &[0; 4]].concat();
     command(&[b"ZREM", &key("opening:q"), b"k g"]).await;
     command(&[b"ZADD", &key("expiry"), b"1", session.as_str().as_bytes()]).await;
-    command(&[b"ZADD", &key("expiry"), b"1", b"nobody"]).await;
+    command(&[b"ZADD", &key("expiry"), b"1", b"gone"]).await;
     command(&[b"ZREM", &key(&format!("edge:{first}")), &edge]).await;
     command(&[b"HSET", &key(&format!("input:{}", JobId::from_bytes([9; 16]))), b"x", b"y"]).await;
     let found = engine.check(false).await.unwrap().value.findings;

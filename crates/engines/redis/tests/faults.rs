@@ -214,7 +214,7 @@ fn a_server_with_tls_is_verified_by_the_roots_of_the_system() {
         again.output().expect("runs").status.success()
     };
     assert!(connects(&ca), "trusted");
-    // The key is no certificate: then nobody is trusted.
+    // The key is no certificate: then no server is trusted.
     assert!(!connects(&ca_key), "not trusted");
 }
 
