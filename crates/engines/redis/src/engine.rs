@@ -175,7 +175,7 @@ impl RedisEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
-                let ended = loaded.followed(&loaded.unresolved).collect();
+                let ended = loaded.still_unresolved().collect();
                 run.continue_resolving(ended, request, &mut reply, now)?;
                 // There may be more behind a full list.
                 reply.more |= reopens;
