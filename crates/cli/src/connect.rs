@@ -67,8 +67,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             })
         }
         Url::Redis(at) => {
-            let options = windlass_redis::Options::new(at.server()).name(at.name());
-            let engine = windlass_redis::RedisEngine::connect(options).await;
+            let engine = windlass_redis::RedisEngine::connect(at.options()).await;
             let engine = engine.with_context(|| format!("cannot open {url}"))?;
             // With the coalesce layer, as in applications: concurrent single calls are merged into batches.
             let engine = windlass_layers::Coalesce::new(Arc::new(engine));

@@ -178,12 +178,11 @@ impl Url {
         url: &crate::RedisUrl,
         options: OpenOptions,
     ) -> Result<Arc<dyn Engine>> {
-        use windlass_redis::{Options, RedisEngine};
-        let mut redis = Options::new(url.server()).name(url.name());
+        let mut redis = url.options();
         if let Some(bytes_max) = options.payload_bytes_max {
             redis = redis.payload_bytes_max(bytes_max);
         }
-        self.opened(RedisEngine::connect(redis).await)
+        self.opened(windlass_redis::RedisEngine::connect(redis).await)
     }
 
     #[cfg(feature = "remote")]

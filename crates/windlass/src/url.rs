@@ -13,7 +13,7 @@ const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable,
     postgres://USER@HOST/DATABASE (shared by any number of processes), redis://HOST:PORT (likewise), \
     http://HOST:PORT or https://HOST:PORT (a server)";
 /// Schemes reserved for future engines.
-const NOT_YET: &[&str] = &["redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
+const NOT_YET: &[&str] = &["redis+cluster", "rediss+cluster", "rediss+sentinel"];
 /// Replaces anything that may be a secret.
 const HIDDEN: &str = "***";
 
@@ -34,7 +34,7 @@ pub enum Url {
     File(PathBuf),
     /// `postgres://USER@HOST/DATABASE`, PostgreSQL.
     Postgres(PostgresUrl),
-    /// `redis://HOST:PORT`, Redis or Valkey; `rediss://` with TLS.
+    /// `redis://HOST:PORT`, Redis or Valkey; `rediss://` with TLS; `redis+sentinel://HOST:PORT/PRIMARY` by sentinels.
     Redis(RedisUrl),
     /// `http://HOST:PORT`, a Windlass server. If the server requires a key, it is part of the URL
     /// (`http://wl_…@HOST:PORT`) or in the environment variable `WINDLASS_KEY`.
@@ -61,7 +61,7 @@ fn parse(text: &str) -> Result<Url, String> {
         "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
         "file" => Ok(Url::File(rest.into())),
         "postgres" | "postgresql" => PostgresUrl::parse(rest).map(Url::Postgres),
-        "redis" | "rediss" => RedisUrl::parse(scheme, rest).map(Url::Redis),
+        "redis" | "rediss" | "redis+sentinel" => RedisUrl::parse(scheme, rest).map(Url::Redis),
         "http" | "https" if rest.is_empty() => {
             Err("name a server, as in http://127.0.0.1:7474".to_owned())
         }

@@ -169,8 +169,7 @@ pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc
             Ok(Arc::new(Coalesce::new(Arc::new(engine))))
         }
         Url::Redis(at) => {
-            let options = windlass_redis::Options::new(at.server()).name(at.name());
-            let engine = windlass_redis::RedisEngine::connect(options).await?;
+            let engine = windlass_redis::RedisEngine::connect(at.options()).await?;
             Ok(Arc::new(Coalesce::new(Arc::new(engine))))
         }
         Url::File(dir) => {

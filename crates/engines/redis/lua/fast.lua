@@ -13,7 +13,7 @@ local SUSPECT, PLAIN, TIED = 1, 2, 4
 local HEADS = 32
 -- Arguments of one command.
 local MOST = 4000
--- Leases of a session that a heartbeat looks through.
+-- Leases of a session that a heartbeat reads.
 local HELD = 2000
 
 -- A number below 2^53 as 8 bytes, the highest first.
@@ -354,7 +354,7 @@ local function beat(keys, argv)
   return { expires, now, lost }
 end
 
-redis.register_function{ function_name = 'windlass_1_enqueue', callback = enqueue }
-redis.register_function{ function_name = 'windlass_1_claim', callback = claim, flags = { 'allow-oom' } }
-redis.register_function{ function_name = 'windlass_1_settle', callback = settle, flags = { 'allow-oom' } }
-redis.register_function{ function_name = 'windlass_1_beat', callback = beat, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'enqueue', callback = enqueue }
+redis.register_function{ function_name = prefix .. 'claim', callback = claim, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'settle', callback = settle, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'beat', callback = beat, flags = { 'allow-oom' } }

@@ -1,4 +1,4 @@
--- The functions of a Windlass store, version 1. They know keys, commands and replies, and nothing of jobs.
+-- The functions of a Windlass store. `prefix`, the beginning of their names, is set before. They know keys, commands and replies, and nothing of jobs.
 --
 -- A command is a name, the number of its arguments, and the arguments; KEYS[i] is the key of the i-th command. The
 -- first character of a read says whether a commit verifies its reply ('=') or not ('?').
@@ -33,13 +33,24 @@ function commands.TALLY(key, argv, at)
   redis.call('HINCRBY', key, 'c' .. scope .. '\0' .. rest .. '\0' .. name, by)
 end
 
--- Gives the members of a sorted set that begin with `argv[at + 1]` the score `argv[at]`.
+-- Whether the last RESCORE left members.
+local left = false
+
+-- Gives those of the first `argv[at + 2]` members of a sorted set that begin with `argv[at + 1]` the score `argv[at]`.
 function commands.RESCORE(key, argv, at)
-  local score, prefix = argv[at], argv[at + 1]
-  for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+  local score, prefix, most = argv[at], argv[at + 1], tonumber(argv[at + 2])
+  left = redis.call('ZCARD', key) > most
+  for _, member in ipairs(redis.call('ZRANGE', key, 0, most - 1)) do
     if string.sub(member, 1, #prefix) == prefix then
       redis.call('ZADD', key, score, member)
     end
+  end
+end
+
+-- Sets a field of a hash if the RESCORE before it left members.
+function commands.LEFT(key, argv, at)
+  if left then
+    redis.call('HSET', key, argv[at], argv[at + 1])
   end
 end
 
@@ -139,7 +150,7 @@ local function commit(keys, argv)
   return 1
 end
 
-redis.register_function{ function_name = 'windlass_1_load', callback = load, flags = { 'allow-oom' } }
-redis.register_function{ function_name = 'windlass_1_commit', callback = commit }
+redis.register_function{ function_name = prefix .. 'load', callback = load, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'commit', callback = commit }
 -- For verbs that free memory or keep workers alive.
-redis.register_function{ function_name = 'windlass_1_drain', callback = commit, flags = { 'allow-oom' } }
+redis.register_function{ function_name = prefix .. 'drain', callback = commit, flags = { 'allow-oom' } }

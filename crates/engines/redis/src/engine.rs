@@ -1,14 +1,16 @@
 //! The engine: implements the traits of core and delegates each verb.
 
 use crate::conn::Link;
-use crate::conn::error::{of_server, unavailable};
+use crate::conn::error::unavailable;
+use crate::conn::memory::Memory;
+use crate::conn::source::Source;
 use crate::fast::Leases;
 use crate::keys::Keys;
-use crate::options::Options;
+use crate::options::{Options, REPLY_WITHIN_DEFAULT};
 use crate::slow::edges::UNRESOLVED_MAX;
 use crate::slow::perform::{Run, Shared, Verb};
 use crate::wake::Wakeups;
-use redis::{Client, cmd};
+use redis::cmd;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::*;
@@ -38,6 +40,7 @@ pub(crate) struct Inner {
     /// Whether plain requests may do without the executor; always, but in tests.
     pub(crate) fast_paths: FastPaths,
     pub(crate) leases: Leases,
+    memory: Memory,
 }
 
 impl fmt::Debug for RedisEngine {
@@ -50,11 +53,8 @@ impl RedisEngine {
     /// Connects. Needs a Tokio runtime.
     pub async fn connect(options: Options) -> Result<Self> {
         options.check()?;
-        // The error of the driver could quote the URL, which may contain a password.
-        let client = Client::open(options.url.as_str()).map_err(|_| {
-            Error::invalid("url", "***", "use redis://USER:PASSWORD@HOST:PORT/DATABASE")
-        })?;
-        let link = Arc::new(Link::new(client.clone(), options.scripts));
+        let source = Source::parse(&options.url)?;
+        let link = Arc::new(Link::new(source.clone(), options.scripts, options.reply_within));
         let server = link.live().await?.server;
         let keys = Keys::of(&options.name);
         let mut capabilities = Capabilities::new("redis", Atomicity::Store, server.durability)
@@ -71,7 +71,7 @@ impl RedisEngine {
                 "the server does not write an append-only file: if it stops, jobs are lost; set appendonly to yes"
             );
         }
-        let wakeups = Wakeups::start(client, Arc::clone(&link), keys.one("wake"));
+        let wakeups = Wakeups::start(source, Arc::clone(&link), keys.one("wake"));
         let shared = Shared::new(link, keys, capabilities, options.clock, options.random);
         let inner = Inner {
             shared,
@@ -80,6 +80,7 @@ impl RedisEngine {
             ids: Mutex::default(),
             fast_paths: options.fast_paths,
             leases: Leases::default(),
+            memory: Memory::new(options.memory_watermark),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -156,10 +157,12 @@ impl RedisEngine {
 
     async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
         request.check()?;
+        let mut reopens = false;
         match request.work {
             Work::Compact => return self.compact(request).await,
             Work::Expire => self.index_ages().await?,
-            Work::Promote | Work::Reclaim | Work::Retain => {}
+            Work::Promote => reopens = self.reopen_lines().await?,
+            Work::Reclaim | Work::Retain => {}
             // The executor refuses it.
             _ => {}
         }
@@ -172,9 +175,10 @@ impl RedisEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
-                let ended = loaded.followed(&loaded.unresolved).collect();
+                let ended = loaded.still_unresolved().collect();
                 run.continue_resolving(ended, request, &mut reply, now)?;
                 // There may be more behind a full list.
+                reply.more |= reopens;
                 reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(request.budget);
             }
             Ok(reply)
@@ -218,8 +222,7 @@ async fn open_store(link: &Link, keys: &Keys, bytes_max: Option<usize>) -> Resul
 /// Deletes a store: all its keys, in steps. For tests.
 #[doc(hidden)]
 pub async fn remove(url: &str, name: &str) -> Result<()> {
-    let client = Client::open(url).map_err(|error| of_server(&error))?;
-    let link = Link::new(client, false);
+    let link = Link::new(Source::parse(url)?, false, REPLY_WITHIN_DEFAULT);
     let pattern = format!("{}*", Keys::of(name).prefix());
     let mut cursor = b"0".to_vec();
     loop {
@@ -259,6 +262,7 @@ impl Jobs for RedisEngine {
     fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
             request.check()?;
+            self.inner.memory.admit(&self.inner.shared.link).await?;
             match self.enqueue_fast(&mut request).await? {
                 Some(enqueued) => Ok(enqueued),
                 None => self.enqueue_slow(request).await,
@@ -366,6 +370,7 @@ impl Admin for RedisEngine {
     fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
             request.check()?;
+            self.inner.memory.admit(&self.inner.shared.link).await?;
             let verb = Verb::adding(Wants::of_import(&request));
             self.perform(verb, |run, now| run.import(request.clone(), now)).await
         })

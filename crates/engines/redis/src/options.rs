@@ -2,10 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::Clock;
-use windlass_core::{Result, check_name};
+use windlass_core::{Result, check_name, within_range};
+
+/// How long a reply may take by default.
+pub(crate) const REPLY_WITHIN_DEFAULT: Duration = Duration::from_secs(30);
+/// The share of `maxmemory`, in percent, from which on new jobs are refused by default.
+const MEMORY_WATERMARK_DEFAULT: u8 = 90;
 
 /// Default name of a store.
 const NAME_DEFAULT: &str = "default";
@@ -20,10 +26,13 @@ pub struct Options {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) scripts: bool,
     pub(crate) fast_paths: FastPaths,
+    pub(crate) reply_within: Duration,
+    pub(crate) memory_watermark: u8,
 }
 
 impl Options {
-    /// Opens the store `default` on the server at this URL: `redis://` or, with the feature `tls`, `rediss://`.
+    /// Opens the store `default` on the server at this URL: `redis://`; with the feature `tls`, `rediss://`; or
+    /// `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/PRIMARY/DATABASE`, the primary that sentinels name.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -33,6 +42,8 @@ impl Options {
             random: Arc::new(SystemRandom),
             scripts: false,
             fast_paths: FastPaths::default(),
+            reply_within: REPLY_WITHIN_DEFAULT,
+            memory_watermark: MEMORY_WATERMARK_DEFAULT,
         }
     }
 
@@ -59,6 +70,21 @@ impl Options {
         self
     }
 
+    /// Treats a server as unreachable if it does not reply within this time (30 s), from 100 ms to 5 minutes.
+    #[must_use]
+    pub const fn reply_within(mut self, time: Duration) -> Self {
+        self.reply_within = time;
+        self
+    }
+
+    /// Refuses new jobs with `store_full` from this share of the server's `maxmemory` on, in percent (90; 100 leaves it to
+    /// the server). Claims, reports, heartbeats and cancellations go on, and have room to do so.
+    #[must_use]
+    pub const fn memory_watermark(mut self, percent: u8) -> Self {
+        self.memory_watermark = percent;
+        self
+    }
+
     /// For tests: uses this clock instead of the store's.
     #[must_use]
     pub fn test_clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -82,7 +108,9 @@ impl Options {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        check_name("name", &self.name)
+        check_name("name", &self.name)?;
+        within_range("reply_within", self.reply_within.as_millis() as u64, 100..=300_000)?;
+        within_range("memory_watermark", self.memory_watermark.into(), 1..=100)
     }
 }
 

@@ -2,21 +2,22 @@
 
 use crate::conn::Link;
 use crate::conn::error::{Trouble, Try};
+use crate::conn::source::Source;
 use crate::engine::RedisEngine;
 use crate::slow::perform::{Run, TRIES_MAX};
 use crate::slow::transaction::{Loaded, Transaction};
 use futures_util::StreamExt as _;
 use metrics::gauge;
-use redis::{Client, cmd};
+use redis::cmd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
 use windlass_core::limits::RANK_MAX;
 use windlass_core::model::Name;
 use windlass_core::policy::{Room, allowance};
+use windlass_core::{Error, Result};
 use windlass_executor::LaneKey;
 use windlass_workset::GroupRows;
 
@@ -39,9 +40,9 @@ pub(crate) struct Wakeups {
 }
 
 impl Wakeups {
-    pub(crate) fn start(client: Client, link: Arc<Link>, channel: Vec<u8>) -> Self {
+    pub(crate) fn start(source: Source, link: Arc<Link>, channel: Vec<u8>) -> Self {
         let sender = Arc::new(watch::Sender::new(()));
-        let task = tokio::spawn(listen(client, link, channel, Arc::clone(&sender)));
+        let task = tokio::spawn(listen(source, link, channel, Arc::clone(&sender)));
         Self { sender, task }
     }
 
@@ -58,11 +59,11 @@ impl Drop for Wakeups {
 }
 
 /// Listens for ever; reconnects whenever the connection is lost or silent.
-async fn listen(client: Client, link: Arc<Link>, channel: Vec<u8>, sender: Arc<watch::Sender<()>>) {
+async fn listen(source: Source, link: Arc<Link>, channel: Vec<u8>, sender: Arc<watch::Sender<()>>) {
     let mut pause = COME_BACK;
     loop {
         let began = tokio::time::Instant::now();
-        let lost = hear(&client, &link, &channel, &sender).await;
+        let lost = hear(&source, &link, &channel, &sender).await;
         gauge!("windlass_redis_wakeups_heard").set(0);
         if let Err(error) = lost {
             tracing::warn!(%error, "lost the connection for wake-ups; polling until it is back");
@@ -77,11 +78,12 @@ async fn listen(client: Client, link: Arc<Link>, channel: Vec<u8>, sender: Arc<w
 
 /// Receives messages until the connection is lost, or does not deliver a message that this process sent.
 async fn hear(
-    client: &Client,
+    source: &Source,
     link: &Link,
     channel: &[u8],
     sender: &watch::Sender<()>,
 ) -> redis::RedisResult<()> {
+    let client = source.client().await.map_err(|error| unknown_place(&error))?;
     let connect = tokio::time::timeout(SILENCE_MAX, client.get_async_pubsub());
     let mut messages = connect.await.map_err(|_| silent())??;
     messages.subscribe(channel).await?;
@@ -108,6 +110,10 @@ async fn hear(
             }
         }
     }
+}
+
+fn unknown_place(error: &Error) -> redis::RedisError {
+    (redis::ErrorKind::Io, "it is not known where the server is", error.to_string()).into()
 }
 
 fn silent() -> redis::RedisError {

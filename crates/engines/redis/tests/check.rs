@@ -67,7 +67,7 @@ async fn a_check_repairs_sessions_lines_and_dependencies() {
     let edge = [after.as_bytes().as_slice(), &[0; 4]].concat();
     command(&[b"ZREM", &key("opening:q"), b"k g"]).await;
     command(&[b"ZADD", &key("expiry"), b"1", session.as_str().as_bytes()]).await;
-    command(&[b"ZADD", &key("expiry"), b"1", b"nobody"]).await;
+    command(&[b"ZADD", &key("expiry"), b"1", b"gone"]).await;
     command(&[b"ZREM", &key(&format!("edge:{first}")), &edge]).await;
     command(&[b"HSET", &key(&format!("input:{}", JobId::from_bytes([9; 16]))), b"x", b"y"]).await;
     let found = engine.check(false).await.unwrap().value.findings;
@@ -85,4 +85,42 @@ async fn a_check_repairs_sessions_lines_and_dependencies() {
     engine.settle(Settle::new([done])).await.unwrap().value.items.remove(0).unwrap();
     assert_eq!(engine.claim(claim("q", 2)).await.unwrap().value.jobs.len(), 1);
     assert_eq!(engine.claim(claim("other", 3)).await.unwrap().value.jobs[0].header.id, after);
+}
+
+#[tokio::test]
+async fn more_lines_than_one_call_reopens_are_reopened_by_maintenance() {
+    const GROUPS: usize = 1_600;
+    let store = OwnStore::new();
+    let engine = RedisEngine::connect(Options::new(url()).name(&store.name)).await.unwrap();
+    let limit = |most| Configure::limit("l", Limit::max_running(most).by_group());
+    let mut listed = QueuePatch::default();
+    listed.limits = Some(vec!["l".into()]);
+    let settings = vec![limit(1), Configure::queue("q", listed)];
+    for item in engine.configure(settings).await.unwrap().value {
+        item.unwrap();
+    }
+    // Two jobs of each group: one is ready, the other waits for the first.
+    let group = |n: usize| NewJob::new("k").queue("q").group(format!("g{n}"));
+    for round in 0..2 {
+        for first in (0..GROUPS).step_by(200) {
+            let jobs = Enqueue::each((first..first + 200).map(group));
+            let stored = engine.enqueue(jobs).await.unwrap().value;
+            assert!(stored.iter().all(Result::is_ok), "{round}");
+        }
+    }
+    for item in engine.configure(vec![limit(2)]).await.unwrap().value {
+        item.unwrap();
+    }
+    let blocked = async || {
+        let stats = engine.stats(StatsRequest::default()).await.unwrap().value;
+        stats.iter().map(|lane| lane.blocked).sum::<u64>()
+    };
+    let mut steps = 0;
+    while blocked().await > 0 {
+        engine.maintain(MaintainRequest::new(Work::Promote, 200)).await.unwrap();
+        steps += 1;
+        assert!(steps < 50, "{} are left", blocked().await);
+    }
+    assert!(steps > 2, "bounded steps");
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
 }

@@ -5,7 +5,7 @@ use windlass_core::Error;
 use windlass_workset::codec::Damaged;
 
 /// The name of the store in errors.
-const STORE: &str = "redis";
+pub(super) const STORE: &str = "redis";
 
 /// The reason why an attempt of a verb failed.
 #[derive(Debug)]

@@ -1,11 +1,14 @@
 //! The Lua functions: one source, as a function library or, where the server has no functions, as scripts.
 
+use std::sync::LazyLock;
+
 /// The functions.
 const SOURCE: &str =
     concat!(include_str!("../../lua/windlass.lua"), include_str!("../../lua/fast.lua"));
-/// The library carries its version in its name and in the names of its functions, so that programs of several versions
-/// can share a server.
-const LIBRARY: &str = "#!lua name=windlass_1\n";
+/// The beginning of the names of the functions. It contains a digest of the source, so that programs of several versions can
+/// share a server, and none calls the functions of another.
+static PREFIX: LazyLock<String> =
+    LazyLock::new(|| format!("windlass_{}_", &redis::Script::new(SOURCE).get_hash()[..8]));
 
 /// A function of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +30,20 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    pub(crate) const fn name(self) -> &'static str {
+    /// The name on the server.
+    pub(crate) fn name(self) -> String {
+        format!("{}{}", *PREFIX, self.word())
+    }
+
+    const fn word(self) -> &'static str {
         match self {
-            Self::Load => "windlass_1_load",
-            Self::Commit => "windlass_1_commit",
-            Self::Drain => "windlass_1_drain",
-            Self::Enqueue => "windlass_1_enqueue",
-            Self::Claim => "windlass_1_claim",
-            Self::Settle => "windlass_1_settle",
-            Self::Beat => "windlass_1_beat",
+            Self::Load => "load",
+            Self::Commit => "commit",
+            Self::Drain => "drain",
+            Self::Enqueue => "enqueue",
+            Self::Claim => "claim",
+            Self::Settle => "settle",
+            Self::Beat => "beat",
         }
     }
 
@@ -53,14 +61,16 @@ impl Function {
             "{flags}local functions = {{}}
             local redis = setmetatable({{ register_function = function(it)
                 functions[it.function_name] = it.callback end }}, {{ __index = redis }})
+            local prefix = ''
             {SOURCE}
             return functions['{}'](KEYS, ARGV)",
-            self.name()
+            self.word()
         )
     }
 }
 
 /// The source of the library.
 pub(crate) fn library() -> String {
-    format!("{LIBRARY}{SOURCE}")
+    let name = PREFIX.trim_end_matches('_');
+    format!("#!lua name={name}\nlocal prefix = '{}'\n{SOURCE}", *PREFIX)
 }

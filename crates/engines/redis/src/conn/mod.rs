@@ -8,15 +8,18 @@
 
 pub(crate) mod error;
 pub(crate) mod library;
+pub(crate) mod memory;
 pub(crate) mod script;
 pub(crate) mod server;
+pub(crate) mod source;
 
 use error::{Trouble, Try, corrupt, of_server, unavailable};
 use library::{Function, library};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd};
+use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, cmd};
 use script::{Commands, Reads, Replies};
 use server::Server;
+use source::Source;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,8 +28,6 @@ use windlass_core::{Result, Timestamp};
 
 /// How long a connection attempt may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long a reply may take. A server that is slower is treated as unreachable, and the outcome as unknown.
-const REPLY_WITHIN: Duration = Duration::from_secs(30);
 
 /// An open connection.
 #[derive(Clone)]
@@ -37,7 +38,9 @@ pub(crate) struct Live {
 
 /// The connection of an engine.
 pub(crate) struct Link {
-    client: Client,
+    source: Source,
+    /// How long a reply may take. A server that is slower is treated as unreachable, and the outcome as unknown.
+    reply_within: Duration,
     live: Mutex<Option<Live>>,
     /// Whether to run the functions as scripts.
     scripts: AtomicBool,
@@ -52,8 +55,8 @@ pub(crate) struct LoadReply {
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, scripts: bool) -> Self {
-        Self { client, live: Mutex::default(), scripts: AtomicBool::new(scripts) }
+    pub(crate) fn new(source: Source, scripts: bool, reply_within: Duration) -> Self {
+        Self { source, reply_within, live: Mutex::default(), scripts: AtomicBool::new(scripts) }
     }
 
     /// The open connection, or a new one.
@@ -64,10 +67,11 @@ impl Link {
         }
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
-            .set_response_timeout(Some(REPLY_WITHIN));
-        let conn = self.client.get_multiplexed_async_connection_with_config(&config).await;
+            .set_response_timeout(Some(self.reply_within));
+        let client = self.source.client().await?;
+        let conn = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut conn = conn.map_err(|error| unavailable(&error))?;
-        let server = Arc::new(Server::ask(&mut conn).await?);
+        let server = Arc::new(Server::ask(&mut conn, self.source.fails_over()).await?);
         let opened = Live { conn, server };
         *live = Some(opened.clone());
         Ok(opened)

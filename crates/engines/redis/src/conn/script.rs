@@ -60,6 +60,24 @@ impl Reads {
     pub(crate) fn peek(&mut self, name: &str, key: &[u8], args: &[&[u8]]) -> usize {
         self.0.push(&format!("?{name}"), key, args)
     }
+
+    /// Those that a commit verifies.
+    pub(crate) fn verified(self) -> Self {
+        let (mut kept, mut args) = (Commands::default(), self.0.args.into_iter());
+        for key in self.0.keys {
+            let (Some(name), Some(count)) = (args.next(), args.next()) else { break };
+            let number = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
+            let of_command = args.by_ref().take(number.unwrap_or(0));
+            if name.first() == Some(&b'=') {
+                kept.keys.push(key);
+                kept.args.extend([name, count]);
+                kept.args.extend(of_command);
+            } else {
+                of_command.for_each(drop);
+            }
+        }
+        Self(kept)
+    }
 }
 
 /// Replies of one load, by the number of the read.
@@ -134,4 +152,23 @@ pub(crate) fn number(text: &[u8]) -> Try<f64> {
     let text = std::str::from_utf8(text).ok();
     let number = text.and_then(|text| text.parse().ok());
     number.ok_or_else(|| corrupt(&"a score that is no number").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_repeats_what_it_verifies_and_nothing_else() {
+        let mut reads = Reads::default();
+        reads.peek("ZRANGE", b"a", &[b"0", b"=5"]);
+        reads.expect("HGET", b"b", &[b"f"]);
+        reads.peek("INCR", b"c", &[]);
+        reads.expect("GET", b"d", &[]);
+        let mut wanted = Reads::default();
+        wanted.expect("HGET", b"b", &[b"f"]);
+        wanted.expect("GET", b"d", &[]);
+        let kept = reads.verified().0;
+        assert_eq!((kept.keys, kept.args), (wanted.0.keys, wanted.0.args));
+    }
 }

@@ -32,7 +32,8 @@ impl Server {
     }
 
     /// Asks the server about itself, and refuses one that could lose or evict jobs unnoticed.
-    pub(crate) async fn ask(conn: &mut MultiplexedConnection) -> Result<Self> {
+    /// `fails_over`: another server may take over, which may not have the latest writes.
+    pub(crate) async fn ask(conn: &mut MultiplexedConnection, fails_over: bool) -> Result<Self> {
         let info = info(conn).await?;
         let text = |field: &str| info.get(field).map_or("", String::as_str);
         let version = text("redis_version");
@@ -57,7 +58,7 @@ impl Server {
         let (now, fsync) = (time(conn).await?, fsync(conn).await);
         let up = text("uptime_in_seconds").parse::<u64>().unwrap_or(0);
         let durability = match (text("aof_enabled"), fsync.as_deref()) {
-            ("1", Some("always")) => Durability::Host,
+            ("1", Some("always")) if !fails_over => Durability::Host,
             ("1", _) => Durability::Relaxed,
             _ => Durability::Volatile,
         };

@@ -111,6 +111,20 @@ pub(crate) fn read_group(stored: &[u8]) -> Decoded<(u64, u32, u64)> {
     Ok((list.int()?.cast_unsigned(), list.int()? as u32, list.int()?.cast_unsigned()))
 }
 
+/// How far the lines of a queue have been reopened at a time: the time, and the position (score and member) after which the
+/// others are.
+pub(crate) fn reopening(at: &[u8], after: Option<(&[u8], &[u8])>) -> Vec<u8> {
+    let (score, member) = after.unwrap_or_default();
+    [at, b" ", score, b" ", member].concat()
+}
+
+/// Reads [`reopening`]: the time, and the score and member of the position, which are empty at the beginning.
+pub(crate) fn read_reopening(stored: &[u8]) -> Decoded<(&[u8], &[u8], &[u8])> {
+    let mut parts = stored.splitn(3, |byte| *byte == b' ');
+    let mut part = || parts.next().ok_or_else(|| Damaged::new(&"a position that is cut short"));
+    Ok((part()?, part()?, part()?))
+}
+
 /// The holder of a unique key.
 pub(crate) fn unique(hold: UniqueHold) -> Vec<u8> {
     let until = hold.until.map_or(i64::MIN, Timestamp::as_millis);

@@ -68,7 +68,7 @@ impl Transaction<'_> {
         Ok(due)
     }
 
-    /// Ended jobs whose dependents have not all learned it.
+    /// Ended jobs with whose dependencies maintenance has work.
     async fn find_unresolved(
         &self,
         request: MaintainRequest,

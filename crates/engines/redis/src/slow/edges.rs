@@ -9,6 +9,7 @@ use crate::keys::Keys;
 use crate::slow::transaction::{Loaded, Transaction, WorkingSet};
 use std::collections::BTreeMap;
 use windlass_core::JobId;
+use windlass_core::limits::RESOLUTIONS_MAX;
 use windlass_core::model::Input;
 use windlass_workset::codec::{Decoded, StoredInput};
 use windlass_workset::pack::Unpack;
@@ -31,6 +32,7 @@ impl Transaction<'_> {
             loaded.edges.whole.entry(id).or_default();
             inputs.into_values().for_each(|input| loaded.edges.add_next(id, input));
         }
+        self.load_spans(wants, loaded).await?;
         let (most, mut edges) = (edges_loaded_max(upstream.len()), Vec::new());
         for some in upstream.chunks(READS_MAX) {
             let (mut reads, last) = (Reads::default(), most.to_string());
@@ -58,6 +60,25 @@ impl Transaction<'_> {
                     loaded.edges.add_open(*upstream, *key, read_input(stored)?, most);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Loads the dependencies of jobs that release others.
+    async fn load_spans(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
+        let spans: Vec<(JobId, u32)> = loaded.spans_to_load(wants).collect();
+        for (id, from) in spans {
+            let positions = (from..from.saturating_add(RESOLUTIONS_MAX)).map(u32::to_be_bytes);
+            let positions: Vec<[u8; 4]> = positions.collect();
+            let fields: Vec<&[u8]> = positions.iter().map(<[u8; 4]>::as_slice).collect();
+            let mut reads = Reads::default();
+            reads.expect("HMGET", &self.keys.inputs(id), &fields);
+            let replies = self.read(reads, loaded).await?;
+            let mut inputs = Vec::new();
+            for stored in replies.list(0)?.into_iter().map_while(|stored| stored) {
+                inputs.push(read_input(stored)?);
+            }
+            loaded.edges.add_span(id, from, inputs);
         }
         Ok(())
     }

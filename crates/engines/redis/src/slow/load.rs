@@ -54,6 +54,7 @@ impl Transaction<'_> {
                 links.groups.extend(wants.groups.iter().cloned());
                 links.edges.extend(wants.edges.iter().copied());
                 links.inputs.extend(wants.inputs.iter().copied());
+                links.spans.extend(wants.spans.iter().map(|(id, from)| (*id, *from)));
                 wants = self.load_once(wants, late, loaded).await?;
                 late = true;
                 if wants.is_empty() {

@@ -306,9 +306,13 @@ impl Saver<'_, '_> {
             };
             let prefix = kind.as_ref().map_or_else(String::new, |kind| format!("{kind} "));
             for queue in queues {
-                let args = [small::score(*at), prefix.clone().into_bytes()];
-                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                let (at, most) = (small::score(*at), LINES_MAX.to_string());
+                let args: [&[u8]; 3] = [&at, prefix.as_bytes(), most.as_bytes()];
                 self.other.push("RESCORE", &self.keys.openings(&queue), &args);
+                // Maintenance reopens the others, step by step.
+                let field = format!("{queue} {prefix}");
+                let todo = small::reopening(&at, None);
+                self.other.push("LEFT", &self.keys.one("reopening"), &[field.as_bytes(), &todo]);
             }
         }
         Ok(())
@@ -383,5 +387,7 @@ impl Saver<'_, '_> {
     }
 }
 
+/// Lines that a change of limits reopens at once, per queue.
+const LINES_MAX: usize = 1_000;
 /// The last time that a score keeps exactly.
 const FAR: Timestamp = Timestamp::from_millis(1 << 53);

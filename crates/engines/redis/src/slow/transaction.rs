@@ -95,12 +95,11 @@ impl<'a> Transaction<'a> {
             loaded.now = self.now(now);
         }
         self.settings.add_to(loaded);
-        // A repeated number would be another one.
-        let mut reads = reads;
-        if begins && self.numbers {
-            reads = without_last(reads);
+        // The others need not be repeated; a repeated number would even be another one.
+        let verified = reads.verified();
+        if !verified.0.is_empty() {
+            lock(&self.loads).push((verified, digest));
         }
-        lock(&self.loads).push((reads, digest));
         Ok(replies)
     }
 
@@ -125,14 +124,6 @@ impl<'a> Transaction<'a> {
 
 /// A transaction numbers up to 2^20 entries below the number that it took.
 const SEQ_BITS: u32 = 20;
-
-/// The reads without the last one, which takes a number and is not verified.
-fn without_last(Reads(mut commands): Reads) -> Reads {
-    commands.keys.pop();
-    // Its name and the number of its arguments, which are none.
-    commands.args.truncate(commands.args.len() - 2);
-    Reads(commands)
-}
 
 impl Store for Transaction<'_> {
     type Row = JobRow;

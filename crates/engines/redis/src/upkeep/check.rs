@@ -49,8 +49,9 @@ impl RedisEngine {
     /// Verifies what seems wrong at one instant, and corrects it with `repair`; returns what is wrong.
     async fn verify(&self, wrong: &[Wrong], repair: bool) -> Try<Vec<String>> {
         let (transaction, mut loaded) = self.inner.shared.look().await?;
-        let mut reads = Reads::default();
+        let (mut reads, mut starts) = (Reads::default(), Vec::with_capacity(wrong.len()));
         for it in wrong {
+            starts.push(reads.0.len());
             match it {
                 Wrong::Entry { key, member, id, .. } => {
                     match is_edge(transaction.keys, key) {
@@ -77,7 +78,7 @@ impl RedisEngine {
         }
         let replies = transaction.read(reads, &mut loaded).await?;
         let (mut found, mut writes) = (Vec::new(), Commands::default());
-        for (at, it) in wrong.iter().enumerate().map(|(at, it)| (2 * at, it)) {
+        for (at, it) in starts.into_iter().zip(wrong) {
             match it {
                 Wrong::Entry { key, member, id, .. } => {
                     let wanted = match is_edge(transaction.keys, key) {

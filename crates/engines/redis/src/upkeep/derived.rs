@@ -32,15 +32,13 @@ pub(super) enum Derived {
 const AT_ONCE: &[u8] = b"0";
 
 impl Derived {
-    /// Reads at one instant what the entry follows from, and the entry.
+    /// Reads at one instant what the entry follows from, where it is not jobs, and the entry.
     pub(super) fn ask(&self, keys: &Keys, reads: &mut Reads) {
         match self {
             Self::Open(lane) => {
-                reads.expect("ZCARD", &keys.ready(lane), &[]);
                 reads.expect("SISMEMBER", &keys.open(&lane.0), &[lane.1.as_bytes()]);
             }
             Self::Lane(lane) => {
-                reads.expect("ZCARD", &keys.all(lane), &[]);
                 reads.expect("SISMEMBER", &keys.one("lanes"), &[lane_text(lane).as_bytes()]);
             }
             Self::Expiry(id) => {
@@ -64,15 +62,15 @@ impl Derived {
         writes: &mut Commands,
     ) -> Try<bool> {
         match self {
-            // Empty lanes are taken out by maintenance, and may be listed meanwhile.
+            // Empty lanes may be listed, too: maintenance takes them out.
             Self::Open(lane) => {
-                if replies.int(at)? == 0 || replies.int(at + 1)? == 1 {
+                if replies.int(at)? == 1 {
                     return Ok(false);
                 }
                 writes.push("SADD", &keys.open(&lane.0), &[lane.1.as_bytes()]);
             }
             Self::Lane(lane) => {
-                if replies.int(at)? == 0 || replies.int(at + 1)? == 1 {
+                if replies.int(at)? == 1 {
                     return Ok(false);
                 }
                 writes.push("SADD", &keys.one("lanes"), &[lane_text(lane).as_bytes()]);

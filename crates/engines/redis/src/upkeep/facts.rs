@@ -91,6 +91,8 @@ pub(super) struct Facts {
     derived: BTreeSet<Derived>,
     /// All and open dependencies, by dependent.
     dependents: BTreeMap<JobId, (u32, u32)>,
+    /// How many jobs a job keeps, and how many keep it, of those that are or have any.
+    keepers: BTreeMap<JobId, (u32, u32)>,
     strays: Vec<(Vec<u8>, JobId)>,
 }
 
@@ -166,6 +168,9 @@ impl Facts {
         if counts.total > 0 {
             self.dependents.insert(id, (counts.total, counts.open));
         }
+        if (counts.kept, counts.readers) != (0, 0) {
+            self.keepers.insert(id, (counts.kept, counts.readers));
+        }
         let lane = places::lane(entry);
         self.lanes.insert(lane.clone());
         if entry.job.state == State::Available {
@@ -191,6 +196,7 @@ impl Facts {
     /// Open dependencies are listed with the jobs that they are on, and are as many as their jobs say.
     async fn add_edges(&mut self, transaction: &Transaction<'_>, loaded: &mut Loaded) -> Try<()> {
         let ids: Vec<JobId> = self.dependents.keys().copied().collect();
+        let mut keepers: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
         for (id, inputs) in transaction.read_inputs(&ids, false, loaded).await? {
             let open = inputs.iter().filter(|(_, input)| input.is_open());
             let found = (inputs.len() as u32, open.clone().count() as u32);
@@ -199,9 +205,21 @@ impl Facts {
                 let what = format!("job {id} waits for {waits} dependencies, and {open} are open");
                 self.contradictions.push(what);
             }
+            for input in inputs.values().filter(|input| input.kept) {
+                keepers.entry(id).or_default().0 += 1;
+                keepers.entry(input.job).or_default().1 += 1;
+            }
             for (position, input) in open {
                 let place = (transaction.keys.edges(input.job), edge(id, *position));
                 self.wanted.insert(place, (0, id));
+            }
+        }
+        let of = |all: &BTreeMap<_, _>, id| all.get(id).copied().unwrap_or_default();
+        for id in self.keepers.keys().chain(keepers.keys()).collect::<BTreeSet<_>>() {
+            let (ours, found): ((u32, u32), (u32, u32)) = (of(&self.keepers, id), of(&keepers, id));
+            if ours != found {
+                let what = format!("job {id} keeps and is kept by {ours:?} jobs, but {found:?} do");
+                self.contradictions.push(what);
             }
         }
         Ok(())

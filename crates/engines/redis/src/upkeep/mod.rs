@@ -19,6 +19,8 @@ use windlass_core::model::Name;
 use windlass_core::time::HOUR_MS;
 use windlass_executor::LaneKey;
 
+/// Lines of groups that one transaction reopens.
+const LINES_MAX: usize = 500;
 /// Jobs whose age is indexed in one transaction.
 const AGES_MAX: usize = 500;
 
@@ -58,6 +60,11 @@ impl RedisEngine {
         }
     }
 
+    /// Reopens the next lines of groups whose limits have changed; returns whether there may be more.
+    pub(crate) async fn reopen_lines(&self) -> Result<bool> {
+        self.step(Step::Reopen).await
+    }
+
     /// Completes the indexes of ages, so that an expiry finds every job.
     pub(crate) async fn index_ages(&self) -> Result<()> {
         while self.step(Step::Ages).await? {}
@@ -75,6 +82,7 @@ enum Step {
     Lanes(usize),
     Removed { kept_ms: u64 },
     Ages,
+    Reopen,
 }
 
 impl Step {
@@ -87,6 +95,7 @@ impl Step {
             Self::Lanes(most) => forget_lanes(transaction, most, loaded).await,
             Self::Removed { kept_ms } => forget_removed(transaction, kept_ms, loaded).await,
             Self::Ages => index_some_ages(transaction, loaded).await,
+            Self::Reopen => reopen_some_lines(transaction, loaded).await,
         }
     }
 }
@@ -97,16 +106,10 @@ async fn forget_unique_keys(
     most: usize,
     loaded: &mut Loaded,
 ) -> Try<Commands> {
-    let (keys, now) = (transaction.keys, loaded.now.as_millis().to_string());
-    let most = most.to_string();
-    let mut reads = Reads::default();
-    let args: [&[u8]; 5] = [b"-inf", now.as_bytes(), b"LIMIT", b"0", most.as_bytes()];
-    reads.expect("ZRANGEBYSCORE", &keys.one("unique_end"), &args);
-    let replies = transaction.read(reads, loaded).await?;
-    let mut writes = Commands::default();
-    for field in replies.members(0)? {
-        writes.push("HDEL", &keys.one("unique"), &[field]);
-        writes.push("ZREM", &keys.one("unique_end"), &[field]);
+    let (keys, mut writes) = (transaction.keys, Commands::default());
+    for field in due(transaction, &keys.one("unique_end"), most, loaded).await? {
+        writes.push("HDEL", &keys.one("unique"), &[&field]);
+        writes.push("ZREM", &keys.one("unique_end"), &[&field]);
     }
     Ok(writes)
 }
@@ -117,19 +120,28 @@ async fn forget_meters(
     most: usize,
     loaded: &mut Loaded,
 ) -> Try<Commands> {
-    let (keys, now) = (transaction.keys, loaded.now.as_millis().to_string());
-    let most = most.to_string();
-    let mut reads = Reads::default();
-    let args: [&[u8]; 5] = [b"-inf", now.as_bytes(), b"LIMIT", b"0", most.as_bytes()];
-    reads.expect("ZRANGEBYSCORE", &keys.one("meter_idle"), &args);
-    let replies = transaction.read(reads, loaded).await?;
-    let mut writes = Commands::default();
-    for member in replies.members(0)? {
-        let Some((limit, group)) = small::text(member)?.split_once(' ') else { continue };
+    let (keys, mut writes) = (transaction.keys, Commands::default());
+    for member in due(transaction, &keys.one("meter_idle"), most, loaded).await? {
+        let Some((limit, group)) = small::text(&member)?.split_once(' ') else { continue };
         writes.push("HDEL", &keys.meters(group), &[limit.as_bytes()]);
-        writes.push("ZREM", &keys.one("meter_idle"), &[member]);
+        writes.push("ZREM", &keys.one("meter_idle"), &[&member]);
     }
     Ok(writes)
+}
+
+/// The first members of a sorted set whose time has come.
+async fn due(
+    transaction: &Transaction<'_>,
+    key: &[u8],
+    most: usize,
+    loaded: &mut Loaded,
+) -> Try<Vec<Vec<u8>>> {
+    let (now, most) = (loaded.now.as_millis().to_string(), most.to_string());
+    let args: [&[u8]; 5] = [b"-inf", now.as_bytes(), b"LIMIT", b"0", most.as_bytes()];
+    let mut reads = Reads::default();
+    reads.expect("ZRANGEBYSCORE", key, &args);
+    let replies = transaction.read(reads, loaded).await?;
+    Ok(replies.members(0)?.into_iter().map(<[u8]>::to_vec).collect())
 }
 
 /// Removes tenants whose latest turn is behind the turn being served: they are new tenants again.
@@ -243,6 +255,38 @@ async fn forget_removed(
         let number = crate::conn::script::number(hour)? as i64;
         writes.push("UNLINK", &keys.removed(number), &[]);
         writes.push("ZREM", &keys.one("removed"), &[hour]);
+    }
+    Ok(writes)
+}
+
+/// Reopens the next lines of a queue. The field of `reopening` is the queue and the beginning of the names of its lines.
+async fn reopen_some_lines(transaction: &Transaction<'_>, loaded: &mut Loaded) -> Try<Commands> {
+    let (keys, mut writes) = (transaction.keys, Commands::default());
+    let mut reads = Reads::default();
+    reads.peek("HLEN", &keys.one("reopening"), &[]);
+    if transaction.read(reads, loaded).await?.int(0)? == 0 {
+        return Ok(writes);
+    }
+    let mut reads = Reads::default();
+    reads.expect("HGETALL", &keys.one("reopening"), &[]);
+    let replies = transaction.read(reads, loaded).await?;
+    let Some((field, todo)) = replies.pairs(0)?.into_iter().next() else { return Ok(writes) };
+    let (queue, prefix) = small::text(field)?.split_once(' ').unwrap_or_default();
+    let (at, score, member) = small::read_reopening(todo)?;
+    let (index, most) = (keys.openings(queue), LINES_MAX.to_string());
+    let mut reads = Reads::default();
+    reads.expect("PAGE", &index, &[score, member, most.as_bytes(), b""]);
+    let page = transaction.read(reads, loaded).await?;
+    let lines = page.pairs(0)?;
+    for (line, _) in lines.iter().filter(|(line, _)| line.starts_with(prefix.as_bytes())) {
+        writes.push("ZADD", &index, &[at, line]);
+    }
+    match lines.last().filter(|_| lines.len() == LINES_MAX) {
+        Some((line, score)) => {
+            let todo = small::reopening(at, Some((score, line)));
+            writes.push("HSET", &keys.one("reopening"), &[field, &todo]);
+        }
+        None => drop(writes.push("HDEL", &keys.one("reopening"), &[field])),
     }
     Ok(writes)
 }
