@@ -31,7 +31,7 @@ impl<R: Rows> Executor<R> {
         let inputs = std::mem::take(&mut entry.job.inputs);
         let state = self.insert_imported(entry, now)?;
         if !inputs.is_empty() {
-            self.rows.add_inputs(id, inputs)?;
+            self.rows.add_inputs(id, 0, inputs)?;
         }
         Ok(Enqueued::new(id, Disposition::Created, Some(state)))
     }

@@ -63,7 +63,8 @@ impl Verb for SettleOnly {
             | Outcome::Snooze { .. }
             | Outcome::Fail { .. }
             | Outcome::Release
-            | Outcome::Wait
+            | Outcome::Wait(_)
+            | Outcome::WaitForJobs
             | Outcome::Cancel
             | _ => 0,
         };

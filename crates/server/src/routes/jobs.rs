@@ -195,7 +195,7 @@ pub(super) async fn signal(
     Path(id): Path<String>,
     signal: Json<wire::Signal>,
 ) -> Reply {
-    let signal = model::Signal::from(signal.value);
+    let signal = windlass_core::model::Signal::from(signal.value);
     let item = engine::ChangeItem::new(job_id(&id)?, signal.into());
     let reply = app.call(app.acting(&who).change(vec![item])).await?;
     let changed = wire::Changed::from(only(reply.value)?);

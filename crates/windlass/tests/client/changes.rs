@@ -57,7 +57,7 @@ async fn a_signal_wakes_a_job_that_waits() {
     client.enqueue(email("ada")).await.unwrap();
     let id = hand.finish("mail", Outcome::WAIT).await;
     assert!(hand.claim("mail").await.is_empty());
-    client.signal(id).await.unwrap();
+    client.signal(id, "go").await.unwrap();
     assert_eq!(hand.claim("mail").await.len(), 1);
 }
 

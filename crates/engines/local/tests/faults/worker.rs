@@ -164,7 +164,9 @@ impl Worker {
         expected_items("settle", &reply.items, &["lease_lost", "not_found"]);
         for (item, answer) in settle.items.iter().zip(&reply.items) {
             match (&item.outcome, answer) {
-                (Outcome::WAIT, Ok(_)) if happens(&self.random, 700) => self.stage.waits(item.id),
+                (Outcome::Wait(_), Ok(_)) if happens(&self.random, 700) => {
+                    self.stage.waits(item.id)
+                }
                 (_, Ok(settled)) if settled.state.is_terminal() => self.stage.pile(-1),
                 _ => {}
             }

@@ -162,7 +162,6 @@ fn add_completion(entry: &mut Entry, mut list: Unpack<'_>) -> Decoded<()> {
     let ended_at = Timestamp::from_millis(list.u64()?.cast_signed());
     let has_result = list.u8()? != 0;
     entry.end_attempt(AttemptEnd::Complete, None, ended_at);
-    entry.waits = false;
     let job = &mut entry.job;
     job.state = State::Completed;
     job.transitions = job.transitions.saturating_add(1);
