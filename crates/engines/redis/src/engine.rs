@@ -98,7 +98,10 @@ impl RedisEngine {
     }
 
     /// Stores jobs of any kind, on the slow path.
-    pub(crate) async fn enqueue_slow(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+    pub(crate) async fn enqueue_slow(
+        &self,
+        mut request: Enqueue,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let wants = Wants::of_enqueue(&request);
         let mut fresh: Vec<JobId> = Vec::new();
         self.perform(Verb::adding(wants), |run, now| {
@@ -169,7 +172,7 @@ impl RedisEngine {
                 let next = run.rows().next_opening();
                 reply.more |= next.is_some_and(|at| at <= now);
                 reply.next_at = reply.next_at.into_iter().chain(next).min();
-                let ended = loaded.followed(&loaded.unresolved).collect();
+                let ended = loaded.still_unresolved().collect();
                 run.continue_resolving(ended, request, &mut reply, now)?;
                 // There may be more behind a full list.
                 reply.more |= loaded.unresolved.len() as u32 >= UNRESOLVED_MAX.min(request.budget);

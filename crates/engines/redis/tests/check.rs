@@ -3,8 +3,8 @@
 mod common;
 
 use common::{OwnStore, url};
-use windlass_core::engine::*;
 use windlass_core::JobId;
+use windlass_core::engine::*;
 use windlass_core::model::{Limit, NewJob, QueuePatch};
 use windlass_redis::{Options, RedisEngine};
 

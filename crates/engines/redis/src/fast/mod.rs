@@ -12,11 +12,11 @@ mod settle;
 
 pub(crate) use leases::Leases;
 
+use crate::conn::error::{Trouble, Try};
 use crate::conn::malformed;
 use crate::engine::RedisEngine;
 use crate::slow::settings::Settings;
 use crate::slow::transaction::Transaction;
-use crate::conn::error::{Trouble, Try};
 use redis::Value;
 use windlass_core::engine::Stamped;
 use windlass_core::model::Name;

@@ -37,11 +37,11 @@ pub(crate) fn places(keys: &Keys, entry: &Entry, ages: bool) -> Places {
             places.insert((keys.state(state, false, &lane), id.clone()), listed_at);
         }
         Placement::Ended => {
-            let own = place.deadline.is_some();
+            let own = place.deadline.is_some() || entry.job.is_read();
             places.insert((keys.state(state, own, &lane), id.clone()), listed_at);
         }
     }
-    if entry.job.followed && state.is_terminal() {
+    if entry.job.is_unresolved() {
         places.insert((keys.one("unresolved"), id.clone()), 0);
     }
     if let Some(leased) = &entry.leased {

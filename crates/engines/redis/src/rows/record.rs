@@ -192,11 +192,7 @@ fn short<'a>(list: &mut Unpack<'a>) -> Decoded<&'a str> {
 }
 
 /// Reads a snapshot.
-fn read_snapshot(
-    id: JobId,
-    (seq, since): (u64, Timestamp),
-    snapshot: &[u8],
-) -> Decoded<Found> {
+fn read_snapshot(id: JobId, (seq, since): (u64, Timestamp), snapshot: &[u8]) -> Decoded<Found> {
     let mut list = Unpack(snapshot);
     let flags = list.int()?;
     let is = |flag: i64| flags & flag != 0;

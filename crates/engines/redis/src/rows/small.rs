@@ -127,12 +127,8 @@ pub(crate) fn read_unique(stored: &[u8]) -> Decoded<UniqueHold> {
 /// A session: when it expires, its time to live, and the name of its worker, which functions read; and the rest as JSON.
 pub(crate) fn session(session: &SessionEntry) -> Decoded<Vec<u8>> {
     let SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote } = session;
-    let stored = StoredSession {
-        info: info.clone(),
-        opened_at: *opened_at,
-        alone: *alone,
-        remote: *remote,
-    };
+    let stored =
+        StoredSession { info: info.clone(), opened_at: *opened_at, alone: *alone, remote: *remote };
     let len = u16::try_from(worker.len()).map_err(|error| Damaged::new(&error))?;
     let json = codec::json(&stored)?;
     let (expires_at, ttl_ms) = (expires_at.as_millis().to_be_bytes(), ttl_ms.to_be_bytes());
@@ -148,8 +144,7 @@ pub(crate) fn read_session(stored: &[u8]) -> Decoded<SessionEntry> {
     let ttl_ms = list.u64()?;
     let len = u16::from_be_bytes(list.raw(2)?.try_into().unwrap_or_default());
     let worker = text(list.raw(len.into())?)?.to_owned();
-    let StoredSession { info, opened_at, alone, remote } =
-        codec::from_text(Some(text(list.0)?))?;
+    let StoredSession { info, opened_at, alone, remote } = codec::from_text(Some(text(list.0)?))?;
     Ok(SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote })
 }
 

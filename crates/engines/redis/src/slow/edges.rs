@@ -26,7 +26,11 @@ impl Transaction<'_> {
     /// Loads the wanted edges. A new edge changes what is read here or, if it is the first, the record of its job.
     pub(super) async fn load_edges(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
         let upstream: Vec<JobId> = loaded.edges_to_load(wants).collect();
-        let whole: Vec<JobId> = loaded.inputs_to_load(wants).collect();
+        let mut whole: Vec<JobId> = loaded.inputs_to_load(wants).collect();
+        // A hash has no order to begin in the middle of.
+        let spans = loaded.spans_to_load(wants).map(|(id, _)| id);
+        let known = |id: &JobId| loaded.edges.whole.contains_key(id) || wants.inputs.contains(id);
+        whole.extend(spans.filter(|id| !known(id)).collect::<Vec<_>>());
         for (id, inputs) in self.read_inputs(&whole, true, loaded).await? {
             loaded.edges.whole.entry(id).or_default();
             inputs.into_values().for_each(|input| loaded.edges.add_next(id, input));

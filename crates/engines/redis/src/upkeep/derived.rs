@@ -161,10 +161,8 @@ pub(super) async fn suspects(
         transaction.lanes_with_jobs(&queues, None, loaded).await?.into_iter().collect();
     found.extend(ready.difference(&open).cloned().map(Derived::Open));
     let stored = entries(transaction, &keys.one("expiry"), loaded).await?;
-    let wanted: BTreeSet<(Vec<u8>, i64)> = sessions
-        .iter()
-        .map(|(id, at)| (id.as_str().as_bytes().to_vec(), at.as_millis()))
-        .collect();
+    let wanted: BTreeSet<(Vec<u8>, i64)> =
+        sessions.iter().map(|(id, at)| (id.as_str().as_bytes().to_vec(), at.as_millis())).collect();
     let stored = stored.into_iter().map(|(id, score)| (id, score as i64)).collect();
     for (id, _) in wanted.symmetric_difference(&stored) {
         found.insert(Derived::Expiry(SessionId::new(small::text(id)?)));

@@ -24,8 +24,17 @@ const SCANNED: usize = 1_000;
 fn is_index(name: &str) -> bool {
     let state = name.strip_suffix("+own").unwrap_or(name);
     const BY_JOB: [&str; 11] = [
-        "all", "ready", "due", "held", "line", "group_line", "expire", "remove", "aging",
-        "unresolved", "edge",
+        "all",
+        "ready",
+        "due",
+        "held",
+        "line",
+        "group_line",
+        "expire",
+        "remove",
+        "aging",
+        "unresolved",
+        "edge",
     ];
     BY_JOB.contains(&name)
         || State::ALL.iter().any(|it| *it != State::Available && it.as_str() == state)
@@ -104,15 +113,8 @@ impl Facts {
         }
         facts.add_counts();
         facts.add_edges(transaction, loaded).await?;
-        facts.derived = suspects(
-            transaction,
-            &facts.lanes,
-            &facts.ready,
-            &facts.lines,
-            &open,
-            loaded,
-        )
-        .await?;
+        facts.derived =
+            suspects(transaction, &facts.lanes, &facts.ready, &facts.lines, &open, loaded).await?;
         // Indexes of ages that maintenance still completes say nothing yet.
         let unfinished: HashSet<Vec<u8>> = hash(transaction, &keys.one("aging_todo"))
             .await?
