@@ -211,6 +211,17 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
+    /// Marks those of these jobs that have not ended as ones that others will depend on. The end of a job clears a mark
+    /// without an edge, so a store may do this in steps of its own, before it stores a job with many dependencies.
+    pub fn follow_all(&mut self, jobs: &[JobId]) -> Result<()> {
+        for job in jobs {
+            if self.state(*job)?.is_some_and(|state| !state.is_terminal()) {
+                self.follow(*job)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Marks a job that has not ended as one that others depend on.
     fn follow(&mut self, upstream: JobId) -> Result<()> {
         if self.read(upstream, |entry| entry.job.followed)? {
@@ -461,48 +472,4 @@ fn copied(input: &Input) -> usize {
 /// Bytes of results for which a job has room, if it has these already.
 const fn room(used: u32) -> usize {
     INPUT_BYTES_MAX.saturating_sub(used as usize)
-}
-
-/// The order in which new jobs are stored so that each comes after those that it depends on. An error names a job that
-/// depends on itself through others.
-pub(crate) fn storing_order(jobs: &[NewJob]) -> Result<Vec<usize>, (usize, Error)> {
-    if jobs.iter().all(|job| job.after.is_empty()) {
-        return Ok((0..jobs.len()).collect());
-    }
-    // The first job with an id counts: further ones are the same job.
-    let mut by_id = BTreeMap::new();
-    for (index, job) in jobs.iter().enumerate() {
-        if let Some(id) = job.id {
-            by_id.entry(id).or_insert(index);
-        }
-    }
-    let mut dependents = vec![Vec::new(); jobs.len()];
-    let mut open = vec![0_usize; jobs.len()];
-    for (index, job) in jobs.iter().enumerate() {
-        for dependency in &job.after {
-            if let Some(upstream) = by_id.get(&dependency.job) {
-                dependents[*upstream].push(index);
-                open[index] += 1;
-            }
-        }
-    }
-    let mut free: VecDeque<usize> = (0..jobs.len()).filter(|index| open[*index] == 0).collect();
-    let mut order = Vec::with_capacity(jobs.len());
-    while let Some(index) = free.pop_front() {
-        order.push(index);
-        for dependent in &dependents[index] {
-            open[*dependent] -= 1;
-            if open[*dependent] == 0 {
-                free.push_back(*dependent);
-            }
-        }
-    }
-    match open.iter().position(|open| *open > 0) {
-        None => Ok(order),
-        Some(index) => {
-            let expected = "its dependencies lead back to itself: remove one of them";
-            let id = jobs[index].id.map_or_else(String::new, |id| id.to_string());
-            Err((index, Error::invalid("after", id, expected)))
-        }
-    }
 }

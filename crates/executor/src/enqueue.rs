@@ -1,9 +1,9 @@
 //! Enqueue: jobs one by one, all or nothing, or as follow-ups of a settled job.
 
 use crate::commit::Transition;
-use crate::dependencies::storing_order;
 use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
+use crate::order::storing_order;
 use crate::rows::Rows;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};

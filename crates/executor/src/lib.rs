@@ -21,6 +21,7 @@ mod limits;
 mod listed;
 mod maintain;
 mod openings;
+mod order;
 pub mod priorities;
 mod query;
 mod readiness;

@@ -66,7 +66,7 @@
     doc = "[`book`] explains each concept on a page of its own, with an example: [jobs](book::jobs), \
            [enqueueing](book::enqueueing), [workers](book::workers), [handlers](book::handlers), \
            [retries](book::retries), [schedules](book::schedules), [uniqueness](book::uniqueness), \
-           [transactions](book::transactions), [engines](book::engines) and [testing](book::testing)."
+           [transactions](book::transactions), [flows](book::flows), [engines](book::engines) and [testing](book::testing)."
 )]
 //!
 //! - [`connect`] and [`Client`]: enqueue, read, wait, change.
@@ -133,6 +133,13 @@ pub use client::{
     Client, Finished, HasOutput, IntoJob, JobBuilder, JobHandle, JobQuery, JobStream, Kind, Queue,
     Replay, Untyped, job, job_of,
 };
+/// Graphs of jobs: [`Client::flow`](crate::Client::flow), its nodes, and their inputs.
+pub mod flow {
+    pub use crate::client::flow::{
+        After, Flow, Group, Inputs, Node, NodeBuilder, Receives, StoredFlow, Tree,
+    };
+}
+
 pub use connect::{OpenOptions, connect, connect_with};
 pub use error::{Error, Result};
 pub use postgres_url::PostgresUrl;

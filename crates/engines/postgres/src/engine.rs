@@ -179,6 +179,7 @@ impl PostgresEngine {
         mut request: Enqueue,
         needs: Needs,
     ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        self.follow_ahead(request.jobs.iter()).await?;
         let wants = Wants::of_enqueue(&request);
         let lanes = lanes_of(request.jobs.iter());
         let mut fresh: Vec<JobId> = Vec::new();
@@ -201,6 +202,7 @@ impl PostgresEngine {
     /// locked the groups of its reports must not wait for the groups of other jobs.
     pub(crate) async fn settle_slow(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
         let claim = request.claim.take();
+        self.follow_ahead(request.items.iter().flat_map(|item| &item.follow_ups)).await?;
         let wants = Wants::of_settle(&request);
         let mut lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
         lanes.extend(self.lanes_of_moves(&moves::of_reports(&request.items)).await?);

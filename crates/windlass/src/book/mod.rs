@@ -8,13 +8,15 @@
 //! 6. [`schedules`]: recurring jobs.
 //! 7. [`uniqueness`]: at most one job per key.
 //! 8. [`transactions`]: jobs and your own rows in one transaction.
-//! 9. [`engines`]: where jobs are stored.
-//! 10. [`testing`]: tests without a server, with controlled time.
+//! 9. [`flows`]: graphs of jobs that run after each other.
+//! 10. [`engines`]: where jobs are stored.
+//! 11. [`testing`]: tests without a server, with controlled time.
 //!
 //! This module contains documentation only.
 
 pub mod engines;
 pub mod enqueueing;
+pub mod flows;
 pub mod handlers;
 pub mod jobs;
 pub mod retries;

@@ -3,6 +3,7 @@
 mod builder;
 mod bulk;
 mod change;
+pub(crate) mod flow;
 mod handle;
 mod query;
 mod queue;

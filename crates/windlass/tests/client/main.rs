@@ -6,6 +6,7 @@ mod builder;
 mod bulk;
 mod changes;
 mod connecting;
+mod flows;
 mod handles;
 mod queries;
 mod queues;

@@ -12,3 +12,4 @@ pub(crate) mod replaced;
 pub(crate) mod save;
 #[cfg(test)]
 mod silent;
+mod wide;

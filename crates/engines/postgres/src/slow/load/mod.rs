@@ -53,6 +53,9 @@ const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id)
             AND seq = coalesce(l.seq, j.seq) FOR UPDATE) r";
 const LOCK_LEASES: &str = "SELECT id FROM {s}.lease WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
+/// Jobs that are read in one round trip. The server ends a transaction that is silent for 2 seconds, and decoding the rows
+/// of tens of thousands of jobs can take that long.
+const READ_TOGETHER: usize = 5_000;
 /// Maximum links that a load follows from row to row; beyond that, a run reports missing rows.
 const LINKS_MAX: usize = 3;
 
@@ -88,6 +91,26 @@ impl Jobs {
     }
 }
 
+impl Jobs {
+    /// Splits off the jobs that are too many for one round trip; they are locked in the order of their ids all the same.
+    fn split(&mut self) -> Vec<Self> {
+        let own = self.own.split_off(self.own.len().min(READ_TOGETHER));
+        let peek = self.peek.split_off(self.peek.len().min(READ_TOGETHER));
+        let skip_held = self.skip_held;
+        let own = own.chunks(READ_TOGETHER).map(|own| Self {
+            own: own.to_vec(),
+            skip_held,
+            ..Self::default()
+        });
+        let peek = peek.chunks(READ_TOGETHER).map(|peek| Self {
+            peek: peek.to_vec(),
+            skip_held,
+            ..Self::default()
+        });
+        own.chain(peek).collect()
+    }
+}
+
 impl Store for Loader<'_, '_> {
     type Row = JobRow;
     type Saves = Saves;
@@ -102,9 +125,18 @@ impl Store for Loader<'_, '_> {
         let (due, claim) = (wants.due, wants.heads.clone());
         for link in 0..LINKS_MAX {
             jobs.choose(&wants, loaded);
+            let rest = jobs.split();
             self.define(&mut wants, &jobs, loaded).await?;
+            for jobs in &rest {
+                self.define(&mut wants, jobs, loaded).await?;
+            }
             self.groups(&wants, loaded).await?;
             self.read(&wants, loaded, &jobs).await?;
+            // Everything else was read with the first jobs.
+            let nothing = Wants { parts: wants.parts, ..Wants::default() };
+            for jobs in &rest {
+                self.read(&nothing, loaded, jobs).await?;
+            }
             // Dependents of dependents are loaded once a run needs them.
             if wants.heirs && link == 0 {
                 let followed: Vec<JobId> = loaded.followed(&wants.own).collect();
