@@ -376,12 +376,17 @@ impl<X> WorkingSet<'_, X> {
         loaded.chain(self.base.next_opening).min()
     }
 
-    /// If the job is in a loaded line, all loaded jobs of that line: a run that releases one often releases more.
+    /// If the job is in a loaded line, all loaded jobs of that line, and of the others whose time has come: a run that releases
+    /// one often releases more.
     pub(crate) fn line_mates(&self, id: JobId) -> Vec<JobId> {
+        let is_due = |rows: &GroupRows| rows.opens_at.is_some_and(|at| at <= self.base.now);
         let lines = self.base.groups.values().flat_map(BTreeMap::values);
-        let mut lines = lines.map(|rows| &rows.first);
-        let line = lines.find(|first| first.values().any(|head| head.id == id));
-        line.into_iter().flat_map(BTreeMap::values).map(|head| head.id).collect()
+        let of = |rows: &GroupRows| rows.first.values().any(|head| head.id == id);
+        if !lines.clone().any(of) {
+            return Vec::new();
+        }
+        let lines = lines.filter(|&rows| of(rows) || is_due(rows));
+        lines.flat_map(|rows| rows.first.values()).map(|head| head.id).collect()
     }
 
     /// Whether the run has returned a ready job to its line.
