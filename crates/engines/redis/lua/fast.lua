@@ -81,6 +81,7 @@ local function enqueue(keys, argv)
   local now = clock(argv[2])
   local base, since = redis.call('INCR', keys[2]), eight(now)
   local jobs, parts, all, ready = {}, {}, {}, {}
+  -- Scores are texts: the server formats a number for every argument.
   for i = 1, lanes do
     all[i], ready[i] = {}, {}
   end
@@ -90,7 +91,7 @@ local function enqueue(keys, argv)
     i = i + 1
     local lane, id, seq = tonumber(argv[at]), argv[at + 1], entry(base, i)
     local n = #all[lane]
-    all[lane][n + 1], all[lane][n + 2] = 0, id
+    all[lane][n + 1], all[lane][n + 2] = '0', id
     ready[lane][n + 1], ready[lane][n + 2] = argv[at + 2], seq .. id .. argv[at + 3]
     jobs[2 * i - 1], jobs[2 * i] = id, head .. seq .. since .. argv[at + 4]
     if argv[at + 5] ~= '' then
@@ -121,7 +122,8 @@ local function heads(keys, first, most)
     end
   end
   while #taken < most and #lanes > 0 do
-    local best, rank, member = 1, tonumber(lanes[1].found[lanes[1].at + 1]), lanes[1].found[lanes[1].at]
+    local best, member = 1, lanes[1].found[lanes[1].at]
+    local rank = #lanes > 1 and tonumber(lanes[1].found[lanes[1].at + 1])
     for i = 2, #lanes do
       local lane = lanes[i]
       local other = tonumber(lane.found[lane.at + 1])
@@ -194,22 +196,23 @@ local function lease(keys, i, argv, at, now)
   local parts = values(keys[i + 3], fields)
   local worker = string.sub(known, 17, 18 + struct.unpack('>I2', known, 17))
   local who = struct.pack('>I2', #session) .. session .. worker
-  local base, at_time = redis.call('INCR', keys[i + 1]), eight(now)
+  local base, at_time, score = redis.call('INCR', keys[i + 1]), eight(now), string.format('%.0f', now)
   local leave, enter, jobs, held, part = {}, {}, {}, {}, 1
   local head = string.char(CLAIMED)
   for n, it in ipairs(taken) do
     local key, id, flags = it[1], ids[n], string.byte(it[2], 25)
-    if not leave[key] then
-      leave[key], enter[key] = {}, {}
+    local into = enter[key]
+    if not into then
+      into = {}
+      enter[key], leave[key] = into, 0
     end
-    local out, into = leave[key], enter[key]
-    out[#out + 1] = it[2]
-    into[#into + 1] = now
+    leave[key] = leave[key] + 1
+    into[#into + 1] = score
     into[#into + 1] = id
     local record = head .. string.sub(records[n], 2) .. entry(base, n) .. at_time ..
       string.sub(tokens, 16 * n - 15, 16 * n) .. claim .. string.char(bit.band(flags, PLAIN)) .. who
     jobs[2 * n - 1], jobs[2 * n] = id, record
-    held[2 * n - 1], held[2 * n] = 0, claim .. id
+    held[2 * n - 1], held[2 * n] = '0', claim .. id
     local found = {}
     while part <= #fields and string.sub(fields[part], 1, 16) == id do
       found[#found + 1] = string.sub(fields[part], 17)
@@ -220,8 +223,9 @@ local function lease(keys, i, argv, at, now)
     reply[#reply + 1] = record
     reply[#reply + 1] = found
   end
-  for key, members in pairs(leave) do
-    each('ZREM', keys[key], members)
+  for key, count in pairs(leave) do
+    -- They were the first of their lane.
+    redis.call('ZREMRANGEBYRANK', keys[key], 0, count - 1)
     each('ZADD', keys[key + 1], enter[key])
   end
   each('HSET', keys[i + 2], jobs)
@@ -254,7 +258,7 @@ local function settle(keys, argv)
   for n = 1, count do
     ids[n] = argv[at + 5 * (n - 1)]
   end
-  local records, ended = values(keys[2], ids), eight(now)
+  local records, ended, score = values(keys[2], ids), eight(now), string.format('%.0f', now)
   local done, jobs, running, completed, held, seen = {}, {}, {}, {}, {}, {}
   local head = string.char(COMPLETED)
   for n = 1, count do
@@ -277,7 +281,7 @@ local function settle(keys, argv)
         end
         local out, into = running[lane], completed[lane]
         out[#out + 1] = id
-        into[#into + 1] = now
+        into[#into + 1] = score
         into[#into + 1] = id
         held[session] = held[session] or {}
         held[session][#held[session] + 1] = string.sub(record, from + 32, from + 39) .. id
