@@ -5,7 +5,8 @@ use super::Link;
 use super::error::STORE;
 use redis::{Value, cmd};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 

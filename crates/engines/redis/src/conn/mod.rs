@@ -210,6 +210,24 @@ fn packed(function: Function, as_script: bool, body: &Commands, head: &[Vec<u8>]
     command
 }
 
+/// The list that a function returned; `None`: it refused.
+pub(crate) fn array_or_refusal(reply: Value) -> Try<Option<Vec<Value>>> {
+    match reply {
+        Value::Array(list) => Ok(Some(list)),
+        Value::Nil => Ok(None),
+        _ => Err(malformed()),
+    }
+}
+
+/// The number that a function returned; `None`: it refused.
+pub(crate) fn int_or_refusal(reply: &Value) -> Try<Option<i64>> {
+    match reply {
+        Value::Int(number) => Ok(Some(*number)),
+        Value::Nil => Ok(None),
+        _ => Err(malformed()),
+    }
+}
+
 /// The reply of a function is not what it should be.
 pub(crate) fn malformed() -> Trouble {
     corrupt(&"a function returned something else than expected").into()

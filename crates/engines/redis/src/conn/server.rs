@@ -4,7 +4,7 @@ use super::error::{of_server, unavailable};
 use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
 use std::collections::HashMap;
-use std::time::Instant;
+use tokio::time::Instant;
 use windlass_core::engine::{Durability, Epoch};
 use windlass_core::{Error, Result, Timestamp};
 

@@ -4,8 +4,8 @@ use super::leases::Place;
 use super::{at, bytes, decimal, revision, stamp};
 use crate::conn::error::{Trouble, Try};
 use crate::conn::library::Function;
-use crate::conn::malformed;
 use crate::conn::script::Commands;
+use crate::conn::{array_or_refusal, malformed};
 use crate::engine::RedisEngine;
 use crate::rows::record::{self, read_part_name};
 use crate::rows::small;
@@ -82,11 +82,7 @@ impl<'a> FastClaim<'a> {
         engine: &RedisEngine,
         reply: Value,
     ) -> Try<Option<(Timestamp, Claimed)>> {
-        let reply = match reply {
-            Value::Array(reply) => reply,
-            Value::Nil => return Ok(None),
-            _ => return Err(malformed()),
-        };
+        let Some(reply) = array_or_refusal(reply)? else { return Ok(None) };
         let mut reply = reply.into_iter();
         let now = at(reply.next())?;
         let (mut jobs, mut leases) = (Vec::new(), Vec::new());

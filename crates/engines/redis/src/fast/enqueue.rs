@@ -2,14 +2,13 @@
 
 use super::{decimal, revision, stamp};
 use crate::conn::error::{Trouble, Try};
+use crate::conn::int_or_refusal;
 use crate::conn::library::Function;
-use crate::conn::malformed;
 use crate::conn::script::Commands;
 use crate::engine::RedisEngine;
 use crate::rows::record::{self, JobRow};
 use crate::rows::small;
 use crate::slow::transaction::Transaction;
-use redis::Value;
 use std::collections::{BTreeMap, HashSet};
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Mode, Stamped};
 use windlass_core::model::{Header, HeaderFields, Job, NewJob, Order, State};
@@ -98,7 +97,7 @@ impl RedisEngine {
     ) -> Try<Option<Timestamp>> {
         let keys = transaction.keys;
         let mut call = Commands::default();
-        call.keys = ["revision", "seq", "job", "part", "wake"].map(|name| keys.one(name)).to_vec();
+        call.keys.extend(["revision", "seq", "job", "part", "wake"].map(|name| keys.one(name)));
         let mut in_order: Vec<(&LaneKey, usize)> =
             lanes.iter().map(|(lane, number)| (lane, *number)).collect();
         in_order.sort_unstable_by_key(|(_, number)| *number);
@@ -130,14 +129,11 @@ impl RedisEngine {
             ]);
         }
         let reply = transaction.link.call(&transaction.live, Function::Enqueue, &call, &[]).await?;
-        match reply {
-            Value::Int(ms) => Ok(Some(Timestamp::from_millis(ms))),
-            Value::Nil => {
-                self.refused();
-                Ok(None)
-            }
-            _ => Err(malformed()),
+        let now = int_or_refusal(&reply)?;
+        if now.is_none() {
+            self.refused();
         }
+        Ok(now.map(Timestamp::from_millis))
     }
 }
 

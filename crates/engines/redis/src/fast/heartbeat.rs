@@ -3,8 +3,8 @@
 use super::{at, bytes, stamp};
 use crate::conn::error::{Trouble, Try};
 use crate::conn::library::Function;
-use crate::conn::malformed;
 use crate::conn::script::Commands;
+use crate::conn::{array_or_refusal, malformed};
 use crate::engine::RedisEngine;
 use crate::rows::small;
 use redis::Value;
@@ -48,11 +48,7 @@ impl RedisEngine {
 
 /// Reads the reply; `None` if the function refused.
 fn read(reply: Value) -> Try<Option<(Timestamp, HeartbeatReply)>> {
-    let reply = match reply {
-        Value::Array(reply) => reply,
-        Value::Nil => return Ok(None),
-        _ => return Err(malformed()),
-    };
+    let Some(reply) = array_or_refusal(reply)? else { return Ok(None) };
     let mut reply = reply.into_iter();
     let (expires_at, now) = (at(reply.next())?, at(reply.next())?);
     let Some(Value::Array(lost)) = reply.next() else { return Err(malformed()) };

@@ -3,14 +3,13 @@
 use super::claim::FastClaim;
 use super::leases::Place;
 use super::{at, bytes, decimal, revision, stamp};
+use crate::conn::array_or_refusal;
 use crate::conn::error::{Trouble, Try};
 use crate::conn::library::Function;
-use crate::conn::malformed;
 use crate::conn::script::Commands;
 use crate::engine::RedisEngine;
 use crate::rows::record;
 use crate::slow::transaction::Transaction;
-use redis::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use windlass_core::engine::{
@@ -157,13 +156,9 @@ impl RedisEngine {
             claim.add_to(&mut call, transaction);
         }
         let reply = transaction.link.call(&transaction.live, Function::Settle, &call, &[]).await?;
-        let reply = match reply {
-            Value::Array(reply) => reply,
-            Value::Nil => {
-                self.refused();
-                return Ok(None);
-            }
-            _ => return Err(malformed()),
+        let Some(reply) = array_or_refusal(reply)? else {
+            self.refused();
+            return Ok(None);
         };
         let mut reply = reply.into_iter();
         let now = at(reply.next())?;
