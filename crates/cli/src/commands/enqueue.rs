@@ -21,7 +21,7 @@ mod line;
   windlass enqueue resize @image.json --delay 10m --unique image:42
   windlass enqueue --ndjson jobs.ndjson        each line: {\"kind\":\"…\",\"payload\":{…}}
   make-jobs | windlass enqueue send_email --ndjson - --per-second 50
-  windlass enqueue --flow @flow.json           {\"nodes\":{\"a\":{\"kind\":\"…\"},\"b\":{\"kind\":\"…\",\"after\":[\"a\"]}}}")]
+  windlass enqueue --flow @flow.yaml           or JSON: {\"nodes\":{\"a\":{\"kind\":\"…\"},\"b\":{\"kind\":\"…\",\"after\":[\"a\"]}}}")]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
@@ -48,8 +48,8 @@ pub(super) struct Args {
     /// File with one job per line as JSON (`-`: stdin). The other options are the defaults for all lines
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
-    /// Graph of jobs as JSON, stored all or nothing; `-` reads it from stdin, `@FILE` from a file
-    #[arg(long, value_name = "JSON|-|@FILE", conflicts_with_all = ["kind", "ndjson", "id", "delay", "at"])]
+    /// Graph of jobs as JSON or YAML, stored all or nothing; `-` reads it from stdin, `@FILE` from a file
+    #[arg(long, value_name = "FLOW|-|@FILE", conflicts_with_all = ["kind", "ndjson", "id", "delay", "at"])]
     flow: Option<String>,
     /// Number of lines to skip, to resume an earlier run
     #[arg(long, value_name = "LINES", requires = "ndjson", default_value_t = 0)]

@@ -1,8 +1,8 @@
 //! `windlass flows`: shows, cancels and replays graphs of jobs; stores one for `windlass enqueue --flow`.
 
+mod definition;
 mod graph;
 
-use crate::job_args;
 use crate::output::{Cell, Table, print, print_json};
 use crate::store::{Common, block_on};
 use anyhow::{Result, bail};
@@ -10,10 +10,13 @@ use clap::Subcommand;
 use std::process::ExitCode;
 use windlass_core::engine::{Changed, Enqueue, Item};
 use windlass_core::id::Ids;
-use windlass_core::model::{Job, Name};
+use windlass_core::model::{Finish, Job, Name, State};
 use windlass_core::random::SystemRandom;
 use windlass_services::{cancel_flow, flow_jobs, replay_flow};
-use windlass_wire::{Flow, NewFlow, StoredFlow};
+use windlass_wire::{Flow, StoredFlow};
+
+/// Characters of a result that the table shows; `--json` has them all.
+const RESULT_CHARS_MAX: usize = 60;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -90,8 +93,7 @@ impl Args {
 
 /// Stores a graph of jobs, all or nothing.
 pub(super) async fn add(common: &Common, graph: &str) -> Result<ExitCode> {
-    let text = job_args::payload(graph, false)?;
-    let graph: NewFlow = windlass_wire::read(&text)?;
+    let graph = definition::read(graph)?;
     let client = common.open_or_create().await?;
     let engine = client.engine();
     let now = engine.health().await?.now;
@@ -127,15 +129,43 @@ async fn show(common: &Common, flow: &Name, format: Format) -> Result<ExitCode> 
         bail!("no jobs belong to flow {flow:?}");
     }
     match format {
-        Format::Text => print(&table(&jobs))?,
+        Format::Text => print(&format!("{}\n{}", summary(flow, &jobs), table(&jobs)))?,
         Format::Dot => print(&graph::dot(&jobs))?,
         Format::Mermaid => print(&graph::mermaid(&jobs))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The number of jobs by state, e.g. `flow f: 3 jobs, 2 completed, 1 blocked`.
+fn summary(flow: &Name, jobs: &[Job]) -> String {
+    let count = |state| jobs.iter().filter(|job| job.state == state).count();
+    let states = State::ALL.map(|state| (state, count(state))).into_iter();
+    let states = states.filter(|(_, count)| *count > 0);
+    let states: String = states.map(|(state, count)| format!(", {count} {state}")).collect();
+    let jobs = jobs.len();
+    format!("flow {flow}: {jobs} job{}{states}", if jobs == 1 { "" } else { "s" })
+}
+
+/// The result of a job, or why it ended without one.
+fn outcome(job: &Job) -> String {
+    let text = match (&job.result, &job.finish) {
+        (Some(result), _) if result.envelope().is_some() => "(encoded)".to_owned(),
+        (Some(result), _) => String::from_utf8_lossy(&result.bytes).into_owned(),
+        (None, Some(Finish::Dependency(upstream))) => format!("after {upstream}"),
+        (None, _) if job.state == State::Completed => String::new(),
+        (None, Some(_)) => {
+            job.error.as_ref().map_or_else(String::new, |error| error.message.clone())
+        }
+        (None, None) => String::new(),
+    };
+    match text.char_indices().nth(RESULT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 fn table(jobs: &[Job]) -> String {
-    let mut table = Table::new(["ID", "KIND", "QUEUE", "STATE", "AFTER"]);
+    let mut table = Table::new(["ID", "KIND", "QUEUE", "STATE", "AFTER", "RESULT"]);
     for job in jobs {
         let after = job.inputs.iter().map(|input| match &input.name {
             Some(name) => name.clone(),
@@ -147,6 +177,7 @@ fn table(jobs: &[Job]) -> String {
             Cell::text(&*job.header.queue),
             Cell::text(job.state.as_str()),
             Cell::text(after.collect::<Vec<_>>().join(", ")),
+            Cell::text(outcome(job)),
         ]);
     }
     table.to_string()

@@ -53,6 +53,9 @@ pub(super) struct Args {
     /// Run jobs under limits, with ten workers, and check that no limit is exceeded
     #[arg(long)]
     limits: bool,
+    /// Let some jobs form random graphs of up to 200 jobs, and check that none starts early or is forgotten
+    #[arg(long, conflicts_with = "limits")]
+    flows: bool,
     /// With --start-postgres: setting of that PostgreSQL server, e.g.
     /// default_transaction_isolation=serializable; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting)]
@@ -87,6 +90,7 @@ impl Args {
             operators: self.operators,
             retention_ms: self.retention,
             limits: self.limits,
+            flows: self.flows,
             postgres_settings: self.postgres_setting,
             evidence: self.evidence,
             json: self.json,

@@ -114,6 +114,7 @@ fn stage(engine: &Arc<BusyAtFirst>) -> (Arc<Stage>, watch::Sender<Order>, TempDi
         seed: 1,
         retention_ms: None,
         limits: false,
+        flows: false,
     };
     let journal = Lines::create(evidence.path(), "one").unwrap();
     let (order, orders) = watch::channel(Order::Work);

@@ -52,6 +52,8 @@ pub(super) struct Spec {
     pub(super) retention_ms: Option<u64>,
     /// Whether jobs run under limits.
     pub(super) limits: bool,
+    /// Whether some jobs form graphs.
+    pub(super) flows: bool,
 }
 
 /// An order to a client process, sent on later lines.

@@ -92,6 +92,7 @@ impl ClientProcesses {
             seed: self.seed,
             retention_ms: self.target.retention_ms,
             limits: self.target.participants.limits,
+            flows: self.target.participants.flows,
         };
         let mut running = Running::start(&spec, self.unexpected.clone()).await?;
         if self.order != Order::Work {

@@ -12,6 +12,7 @@ mod busy;
 mod client;
 mod client_processes;
 mod drain;
+mod graph;
 mod journal;
 mod limits;
 mod operator;
@@ -104,6 +105,8 @@ pub(crate) struct Plan {
     pub(crate) retention_ms: Option<u64>,
     /// Whether jobs run under limits.
     pub(crate) limits: bool,
+    /// Whether some jobs form graphs.
+    pub(crate) flows: bool,
     /// Settings of the PostgreSQL server started for the run, as `NAME=VALUE`.
     pub(crate) postgres_settings: Vec<String>,
     /// Directory in which all evidence is kept, whatever the verdict.
@@ -126,6 +129,8 @@ pub(crate) const HELP: &str = "Faults:
   the operators discard jobs, too.
   With --limits, ten workers run jobs under limits: of slots and of starts per second, over all jobs and
   by group. Producers keep every group busy.
+  With --flows, one batch in ten is a random graph of up to 200 jobs, stored all or nothing; its jobs are
+  cancelled and replayed like any others.
 
 Checks:
   After the faults, all jobs must end within a bounded time. Then each acknowledged job must exist and be
@@ -134,7 +139,8 @@ Checks:
   order. Jobs that ran more than once are counted, and allowed. With --retention a job may be missing if it
   can have ended since it was last seen unfinished: a replayed job must have ended again. With --limits
   never more jobs may have run at a time, and never more may have started in any window, than allowed; the
-  report says how much of the allowed rate was used, and how late jobs started.
+  report says how much of the allowed rate was used, and how late jobs started. No job may have started
+  before the jobs that it runs after could have ended, or wait for them at the end.
 
 The last line is the verdict. The exit code is 0 if every guarantee was kept, and 1 if one was broken: then
 the histories, the schedule and the findings are kept in a directory, whose path is printed.";

@@ -85,6 +85,8 @@ pub(super) struct Participants {
     pub(super) operators: u32,
     /// Whether jobs run under limits.
     pub(super) limits: bool,
+    /// Whether some jobs form graphs.
+    pub(super) flows: bool,
 }
 
 impl Participants {

@@ -2,6 +2,7 @@
 //! cancels or changes some of its jobs.
 
 use super::client::Order;
+use super::graph;
 use super::limits;
 use super::stage::{Stage, left, payload};
 use super::{BACKOFF, CHANGE_CODES, KINDS, happens};
@@ -22,6 +23,8 @@ use windlass_kit::history::Recorded;
 const BATCH_MAX: u64 = 8;
 /// Maximum pause between two batches.
 const PAUSE_MAX_MS: u64 = 50;
+/// Probability that a batch is a graph, in thousandths.
+const GRAPHS: u64 = 100;
 /// Number of distinct ordering keys, and of unique keys.
 const KEYS: u64 = 24;
 /// Maximum delay of a job.
@@ -57,6 +60,10 @@ impl Producer {
         while self.stage.order() == Order::Work {
             let jobs = match self.stage.spec.limits && !happens(&self.random, 100) {
                 true => self.missing_jobs().await,
+                false if self.stage.spec.flows && happens(&self.random, GRAPHS) => {
+                    let jobs = 2 + self.random.below(graph::JOBS_MAX - 1);
+                    graph::random((0..jobs).map(|_| self.plain_job()), &self.random)
+                }
                 false => self.some_jobs(),
             };
             self.enqueue(jobs).await;
@@ -117,7 +124,8 @@ impl Producer {
             }
             self.ids.push(id);
         }
-        let mut batch = match happens(&self.random, 200) {
+        let is_graph = jobs.iter().any(|job| !job.after.is_empty());
+        let mut batch = match is_graph || happens(&self.random, 200) {
             true => Enqueue::all_or_nothing(jobs),
             false => Enqueue::each(jobs),
         };
@@ -156,16 +164,7 @@ impl Producer {
 
     fn job(&self) -> NewJob {
         let random = &self.random;
-        let kind = KINDS[random.below(KINDS.len() as u64) as usize];
-        let id = JobId::new(SystemClock.now(), random);
-        let mut job = NewJob::new(kind)
-            .queue(self.stage.spec.queue.clone())
-            .id(id)
-            .payload(payload(id, random))
-            .priority(random.below(3) as i32)
-            .max_attempts(2 + random.below(4) as u32)
-            .max_crashes(self.max_crashes())
-            .backoff(BACKOFF);
+        let mut job = self.plain_job();
         if happens(random, 350) {
             job = job.key(format!("k{}", random.below(KEYS)));
         }
@@ -177,6 +176,21 @@ impl Producer {
             job = job.due(Due::After(random.below(DELAY_MAX_MS)));
         }
         job
+    }
+
+    /// A job without a key and a delay.
+    fn plain_job(&self) -> NewJob {
+        let random = &self.random;
+        let kind = KINDS[random.below(KINDS.len() as u64) as usize];
+        let id = JobId::new(SystemClock.now(), random);
+        NewJob::new(kind)
+            .queue(self.stage.spec.queue.clone())
+            .id(id)
+            .payload(payload(id, random))
+            .priority(random.below(3) as i32)
+            .max_attempts(2 + random.below(4) as u32)
+            .max_crashes(self.max_crashes())
+            .backoff(BACKOFF)
     }
 
     /// Cancels, replays, reprioritises or promotes one of its jobs. Impossible changes are refused; the history

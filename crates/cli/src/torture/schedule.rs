@@ -192,6 +192,7 @@ mod tests {
         network: Network::None,
         operators: 1,
         limits: false,
+        flows: false,
     };
     const SERVED: Participants =
         Participants { owner: false, server: true, network: Network::Http, ..OWNED };

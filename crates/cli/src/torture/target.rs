@@ -87,6 +87,7 @@ impl Target {
             network: Network::None,
             operators: plan.operators,
             limits: plan.limits,
+            flows: plan.flows,
         };
         let mut target = Self {
             participants,

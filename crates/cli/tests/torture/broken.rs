@@ -178,6 +178,27 @@ fn an_engine_that_keeps_leases_missing_in_heartbeats() {
     found(Fault::KeepsUndeclared, SOON, &["stuck"]);
 }
 
+#[track_caller]
+fn found_in_graphs(fault: history::Fault, names: &[&str]) {
+    let engine = || -> Arc<dyn Engine> { Arc::new(history::Faulty::new(sound(), fault)) };
+    first_not_clean_with(engine, SOON, &["--flows"]).assert_broken(names);
+}
+
+#[test]
+fn an_engine_that_releases_dependents_early() {
+    found_in_graphs(history::Fault::ReleasesEarly, &["dependents_started_early"]);
+}
+
+#[test]
+fn an_engine_that_forgets_dependents() {
+    found_in_graphs(history::Fault::ForgetsEdges, &["stuck"]);
+}
+
+#[test]
+fn an_engine_that_resolves_twice() {
+    found_in_graphs(history::Fault::ResolvesTwice, &["started_after_the_end"]);
+}
+
 #[test]
 fn an_engine_that_allows_twice_as_much_as_a_limit() {
     let fault = history::Fault::DoublesLimits;

@@ -64,6 +64,20 @@ fn postgres_keeps_its_promises() {
     torture(&[&server(), "--seconds", seconds(), "--seed", &seed()]).assert_kept();
 }
 
+#[test]
+fn graphs_on_the_local_engine_start_in_order_and_end() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", home.path().display());
+    let flags = ["--flows", "--seconds", seconds(), "--seed", &seed()];
+    torture(&[&[&*url], &flags[..]].concat()).assert_kept();
+    assert_empty(home.path());
+}
+
+#[test]
+fn graphs_on_postgres_start_in_order_and_end() {
+    torture(&[&server(), "--flows", "--seconds", seconds(), "--seed", &seed()]).assert_kept();
+}
+
 /// Operators beside short retention.
 const REMOVING: [&str; 4] = ["--operators", "2", "--retention", "2s"];
 

@@ -67,6 +67,31 @@ fn an_engine_that_discards_whatever_the_state_is_found_out() {
     found_beside_retention(Fault::IgnoresConditions, Kind::Undone);
 }
 
+/// The same among jobs that run after others.
+#[track_caller]
+fn found_in_graphs(fault: Fault, kind: Kind) {
+    let load = |seed| Load::new(seed).dependencies();
+    tried_with(Fault::None, load(0)).assert_clean();
+    let verdicts: Vec<Verdict> = (0..5).map(|seed| tried_with(fault, load(seed))).collect();
+    let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
+    assert!(found >= 3, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
+}
+
+#[test]
+fn an_engine_that_releases_dependents_early_is_found_out() {
+    found_in_graphs(Fault::ReleasesEarly, Kind::EarlyStart);
+}
+
+#[test]
+fn an_engine_that_forgets_dependents_is_found_out() {
+    found_in_graphs(Fault::ForgetsEdges, Kind::Stuck);
+}
+
+#[test]
+fn an_engine_that_resolves_twice_is_found_out() {
+    found_in_graphs(Fault::ResolvesTwice, Kind::Revived);
+}
+
 #[test]
 fn an_engine_that_accepts_stale_leases_is_found_out() {
     found(Fault::AcceptsStaleLeases, Kind::StaleLease);

@@ -8,7 +8,8 @@ use windlass_core::engine::{
     Enqueued, Get, Item, Jobs, Lease, Maintain, MaintainReply, MaintainRequest, Settle,
     SettleReply, Work,
 };
-use windlass_core::model::{Job, Limit, Rate, State};
+use windlass_core::limits::DELAY_MAX_MS;
+use windlass_core::model::{Due, Job, Limit, NewJob, Rate, State};
 use windlass_core::{JobId, Result};
 
 /// Its fault.
@@ -33,6 +34,12 @@ pub(crate) enum Fault {
     IgnoresConditions,
     /// It lets twice as many jobs run and start as a limit allows.
     DoublesLimits,
+    /// A job with several dependencies waits for the first one only.
+    ReleasesEarly,
+    /// A job with several dependencies waits for ever.
+    ForgetsEdges,
+    /// A dependent that is done is released once more.
+    ResolvesTwice,
 }
 
 pub(crate) struct Faulty {
@@ -40,11 +47,19 @@ pub(crate) struct Faulty {
     fault: Fault,
     leases: Mutex<HashMap<JobId, Lease>>,
     replayed: Mutex<HashSet<JobId>>,
+    /// Dependents that were not done yet.
+    dependents: Mutex<HashMap<JobId, NewJob>>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<dyn Engine>, fault: Fault) -> Self {
-        Self { inner, fault, leases: Mutex::default(), replayed: Mutex::default() }
+        Self {
+            inner,
+            fault,
+            leases: Mutex::default(),
+            replayed: Mutex::default(),
+            dependents: Mutex::default(),
+        }
     }
 
     fn noted(&self, claimed: &Claimed) {
@@ -60,6 +75,33 @@ impl Faulty {
                 for change in [Change::Cancel, Change::Discard] {
                     self.inner.change(vec![ChangeItem::new(job.header.id, change)]).await?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Spoils the dependencies of a new job.
+    fn spoil(&self, job: &mut NewJob) {
+        match self.fault {
+            Fault::ReleasesEarly => job.after.truncate(1),
+            Fault::ForgetsEdges if job.after.len() > 1 => job.due = Due::After(DELAY_MAX_MS),
+            Fault::ResolvesTwice if !job.after.is_empty() => {
+                let mut dependents = self.dependents.lock().expect("no panic");
+                dependents.extend(job.id.map(|id| (id, job.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    /// Stores dependents that are done once more, as if they had been released again.
+    async fn resolve_again(&self, settled: Vec<JobId>) -> Result<()> {
+        for id in settled {
+            let known = self.dependents.lock().expect("no panic").remove(&id);
+            let Some(mut job) = known else { continue };
+            let removed = self.inner.change(vec![ChangeItem::new(id, Change::Discard)]).await?;
+            if removed.value.iter().all(Result::is_ok) {
+                job.after.clear();
+                self.inner.enqueue(Enqueue::each([job])).await?;
             }
         }
         Ok(())
@@ -93,6 +135,7 @@ impl Jobs for Faulty {
             if self.fault == Fault::StripsKeys {
                 request.jobs.iter_mut().for_each(|job| job.key = None);
             }
+            request.jobs.iter_mut().for_each(|job| self.spoil(job));
             let dropped: Vec<JobId> = request.jobs.iter().filter_map(|job| job.id).collect();
             let answer = self.inner.enqueue(request).await?;
             for id in dropped {
@@ -124,7 +167,11 @@ impl Jobs for Faulty {
                     }
                 }
             }
+            let settled = request.items.iter().map(|item| item.id).collect();
             let mut answer = self.inner.settle(request).await?;
+            if self.fault == Fault::ResolvesTwice {
+                self.resolve_again(settled).await?;
+            }
             if let Some(Ok(claimed)) = &answer.value.claimed {
                 self.noted(claimed);
             }
