@@ -84,6 +84,13 @@ pub const SIGNAL_IDS_MAX: usize = 100;
 /// Names of signals that one wait is for.
 pub const WAIT_SIGNALS_MAX: usize = 16;
 
+/// Steps of a job.
+pub const STEPS_MAX: usize = 1_000;
+/// Bytes in the result of a step.
+pub const STEP_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the names and results of all steps of a job.
+pub const STEPS_BYTES_MAX: usize = 512 * 1024;
+
 /// Jobs of a flow that are read, cancelled or replayed together.
 pub const FLOW_JOBS_MAX: usize = 10_000;
 

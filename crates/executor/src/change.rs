@@ -11,7 +11,7 @@ use windlass_core::engine::{
 };
 use windlass_core::limits::CALL_RESOLUTIONS_MAX;
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Continuation, Due, Order, Signal, State};
+use windlass_core::model::{Continuation, Due, Order, PartEdit, Signal, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
@@ -205,6 +205,10 @@ fn check_inbox(entry: &Entry, data: &Transition) -> Result<()> {
 /// Applies the edits of a replay.
 fn edit(entry: &mut Entry, edits: Edits) {
     edits.payload.apply(&mut entry.job.parts.payload);
+    if edits.checkpoint == PartEdit::Unset {
+        // It starts over.
+        entry.continue_with(|continuation| continuation.steps.clear());
+    }
     edits.checkpoint.apply(&mut entry.job.parts.checkpoint);
     if let Some(policy) = edits.policy {
         entry.job.header.policy = policy;

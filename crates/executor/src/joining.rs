@@ -102,7 +102,7 @@ impl<R: Rows> Executor<R> {
             });
         }
         let header = &joined.job.header;
-        if job.key.is_some() && job.key == header.key && job.queue == header.queue {
+        if joined.holds_key && job.key == header.key && job.queue == header.queue {
             let expected = "the job that waits for this one holds the same ordering key in the same queue: use another one";
             return Err(Error::invalid("key", job.key.as_deref().unwrap_or_default(), expected));
         }

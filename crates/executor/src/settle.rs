@@ -10,7 +10,7 @@ use windlass_core::engine::{
     UpdateItem, Updated,
 };
 use windlass_core::limits::{CALL_RESOLUTIONS_MAX, LOG_LINES_MAX};
-use windlass_core::model::{Header, LogLine, NewJob, State};
+use windlass_core::model::{Continuation, Header, LogLine, NewJob, State, Step};
 use windlass_core::{Error, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
@@ -53,6 +53,7 @@ impl<R: Rows> Executor<R> {
         let id = item.id;
         let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
         item.check(now, self.capabilities.payload_bytes_max)?;
+        check_steps(entry, &item.steps)?;
         if let Some(hold) = &item.hold {
             self.check_hold(entry, hold)?;
         }
@@ -98,6 +99,9 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Item<Settled> {
         let id = item.id;
+        if !item.steps.is_empty() {
+            taken.entry.continue_with(|continuation| continuation.record(&item.steps));
+        }
         let job = &mut taken.entry.job;
         item.parts.clone().apply(&mut job.parts);
         if let Outcome::Complete { result } = &item.outcome {
@@ -136,9 +140,10 @@ impl<R: Rows> Executor<R> {
         item.check(self.capabilities.payload_bytes_max)?;
         let id = item.id;
         let session = self.read(id, |entry| {
-            entry.leased_under(&item.lease).map(|leased| leased.session.clone())
-        })?;
-        let session = session.ok_or(Error::LeaseLost { id })?;
+            let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
+            check_steps(entry, &item.steps)?;
+            Ok::<_, Error>(leased.session.clone())
+        })??;
         if let Some(ms) = item.extend_ms {
             if !self.session(&session)?.alone {
                 let expected = "this lease lasts as long as its session: heartbeat that instead";
@@ -147,6 +152,9 @@ impl<R: Rows> Executor<R> {
             self.extend_session(&session, now.plus(ms))?;
         }
         self.edit(id, |entry| {
+            if !item.steps.is_empty() {
+                entry.continue_with(|continuation| continuation.record(&item.steps));
+            }
             let job = &mut entry.job;
             item.parts.apply(&mut job.parts);
             if item.progress.is_some() {
@@ -158,6 +166,17 @@ impl<R: Rows> Executor<R> {
             let continuation = job.continuation.clone().filter(|_| item.recall);
             Updated::new(job.parts.only(item.fetch), job.cancel_requested).continuing(continuation)
         })
+    }
+}
+
+/// Checks that the steps of a report can be recorded.
+fn check_steps(entry: &Entry, steps: &[Step]) -> Result<()> {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    match entry.continuation() {
+        Some(continuation) => continuation.check_steps(steps),
+        None => Continuation::default().check_steps(steps),
     }
 }
 

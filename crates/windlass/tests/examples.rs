@@ -146,6 +146,18 @@ fn follow_ups_make_a_chain() {
 }
 
 #[test]
+fn steps_run_once_and_wait_without_a_slot() {
+    let reported = [
+        "charging 990 cents",
+        r#"approved: {"by":"eve"}"#,
+        "packing a parcel",
+        "packing a parcel",
+        "ch-990, 2 parcels",
+    ];
+    assert_eq!(lines("steps"), reported);
+}
+
+#[test]
 fn shutdown_loses_nothing() {
     let mut lines = lines("shutdown");
     // The two of them end side by side.

@@ -244,6 +244,8 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             engine::Change::Pause => Change::Pause,
             engine::Change::Resume => Change::Resume,
             engine::Change::Signal(signal) => {
+                // A payload that is not JSON cannot be sent.
+                signal.check()?;
                 request.signal = Some((*signal).into());
                 Change::Signal
             }

@@ -17,7 +17,7 @@ pub use answers::{
 pub use shapes::{
     Attempt, Continuation, DeadList, IdempotencyHeaders, KindOverview, KindSettings, LogLine,
     NamedKind, NamedLimit, NamedQueue, QueueOverview, QueueSettings, RawHeaders, Running,
-    SignalWait, TraceHeaders, Wake,
+    SignalWait, Step, StepKind, TraceHeaders, Wake,
 };
 pub use words::{
     Atomicity, AttemptEnd, CauseCode, Codec, DependencyOrId, Durability, Finish, Gate, Location,

@@ -14,8 +14,10 @@ use crate::{is_default, present};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
-use windlass_core::limits::{BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX, WAIT_SIGNALS_MAX};
-use windlass_core::model::{AttemptEnd, JobError, Name, SignalWait, State};
+use windlass_core::limits::{
+    BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX, STEPS_MAX, WAIT_SIGNALS_MAX,
+};
+use windlass_core::model::{AttemptEnd, JobError, Name, SignalWait, State, Step};
 use windlass_core::random::Random;
 use windlass_core::{Error, JobId, Result};
 
@@ -113,6 +115,14 @@ pub struct SettleItem {
     )]
     #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub follow_ups: Vec<NewJob>,
+    /// Steps to record.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<STEPS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Step>, max_items = 1000))]
+    pub steps: Vec<Step>,
     /// Stops starts for a time: of jobs under one or all of the job's limits, of its group, or of its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
@@ -180,6 +190,7 @@ impl SettleItem {
         item.parts = self.parts.into_core()?;
         item.priority = self.priority;
         item.queue = self.queue;
+        item.steps = self.steps;
         item.hold = self.hold.map(Hold::into_core).transpose()?;
         for (index, job) in self.follow_ups.into_iter().enumerate() {
             let job = job.into_core();
@@ -252,6 +263,7 @@ impl From<engine::SettleItem> for SettleItem {
             queue: item.queue,
             follow_ups: item.follow_ups.into_iter().map(Into::into).collect(),
             hold: item.hold.map(Into::into),
+            steps: item.steps,
         };
         let why = |JobError { code, message }| Some(Reason { code, message });
         match item.outcome {

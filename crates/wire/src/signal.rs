@@ -39,7 +39,7 @@ impl From<Signal> for model::Signal {
 }
 
 impl From<model::Signal> for Signal {
-    /// A payload that is not JSON is sent as a text, and refused by nobody: core refuses it before.
+    /// The signal must be valid: a payload that is not JSON is left out.
     fn from(signal: model::Signal) -> Self {
         let payload = signal.payload.and_then(|text| RawValue::from_string(text).ok());
         Self { name: signal.name, payload, id: signal.id }

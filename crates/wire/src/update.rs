@@ -9,7 +9,7 @@ use crate::part::{PartEdits, Parts};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
-use windlass_core::limits::{BATCH_MAX, LOG_LINES_MAX};
+use windlass_core::limits::{BATCH_MAX, LOG_LINES_MAX, STEPS_MAX};
 use windlass_core::model::{self, PartName};
 use windlass_core::{Error, JobId, Result};
 
@@ -47,6 +47,14 @@ pub struct UpdateItem {
     /// Changes to its parts.
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
+    /// Steps to record. A step that is recorded already may be repeated unchanged.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<STEPS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Step>, max_items = 1000))]
+    pub steps: Vec<model::Step>,
     /// Lines for the job's log.
     #[serde(
         default,
@@ -81,6 +89,7 @@ impl UpdateItem {
             note,
         });
         item.parts = self.parts.into_core()?;
+        item.steps = self.steps;
         item.log = self.log;
         item.fetch = part_set(&self.fetch);
         item.recall = self.recall;
@@ -101,6 +110,7 @@ impl From<engine::UpdateItem> for UpdateItem {
             lease: item.lease,
             progress,
             parts: item.parts.into(),
+            steps: item.steps,
             log: item.log,
             fetch: part_names(item.fetch),
             recall: item.recall,

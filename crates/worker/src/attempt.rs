@@ -6,7 +6,7 @@ use crate::panics;
 use crate::running::Running;
 use crate::shared::Finished;
 use crate::signal::{Cause, Causes};
-use crate::stop::{Ended, Stop, Why, code};
+use crate::stop::{Ended, Stop, Suspended, Why, code};
 use crate::trace;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -147,6 +147,11 @@ fn by_handler(running: &Running, why: Why) -> Outcome {
         }
         Why::Wait(wait) => Outcome::Wait(wait),
         Why::WaitForJobs => Outcome::WaitForJobs,
+        Why::Suspend(suspended) => {
+            let Suspended { outcome, step, children } = *suspended;
+            running.draft(|draft| draft.suspend(step, children));
+            outcome
+        }
         Why::Release => Outcome::Release,
     }
 }

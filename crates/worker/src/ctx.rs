@@ -345,7 +345,10 @@ impl Ctx {
     }
 
     /// Updates this job, repeating the call until the store answers or the handler is stopped.
-    async fn update(&self, change: impl Fn(UpdateItem) -> UpdateItem) -> Result<Updated> {
+    pub(crate) async fn update(
+        &self,
+        change: impl Fn(UpdateItem) -> UpdateItem,
+    ) -> Result<Updated> {
         let mut pause = crate::outage::Pause::default();
         loop {
             let item = change(UpdateItem::new(self.id(), self.0.lease.clone()));

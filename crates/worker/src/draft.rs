@@ -4,7 +4,9 @@
 use crate::extract::Values;
 use windlass_core::engine::{Hold, Outcome, SettleItem, UpdateItem};
 use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
-use windlass_core::model::{Name, NewJob, Part, PartEdit, PartEdits, PartName, Progress};
+use windlass_core::model::{
+    Continuation, Name, NewJob, Part, PartEdit, PartEdits, PartName, Progress, Step,
+};
 use windlass_core::{Error, Result};
 
 /// The unsent reports of one attempt.
@@ -17,6 +19,10 @@ pub(crate) struct Draft {
     queue: Option<Name>,
     /// Follow-up jobs, created only if the job completes.
     follow_ups: Vec<NewJob>,
+    /// The step that waits, sent with the outcome.
+    steps: Vec<Step>,
+    /// What the job remembers from earlier attempts, with the steps of this one.
+    pub(crate) remembered: Option<Continuation>,
     /// A hold, sent with any outcome.
     hold: Option<Hold>,
     /// Unsent progress; only the latest value is kept.
@@ -102,6 +108,12 @@ impl Draft {
         Ok(())
     }
 
+    /// Adds a step that waits, and the jobs that it waits for.
+    pub(crate) fn suspend(&mut self, step: Option<Step>, children: Vec<NewJob>) {
+        self.steps.extend(step);
+        self.follow_ups.extend(children);
+    }
+
     /// Records progress; `true` if nothing was waiting to be sent before.
     pub(crate) fn note_progress(&mut self, progress: Progress) -> bool {
         let first = !self.has_news();
@@ -167,6 +179,7 @@ impl Draft {
         item.priority = self.priority;
         item.queue = self.queue.take().filter(|_| !item.outcome.ends_job());
         item.hold = self.hold.take();
+        item.steps = std::mem::take(&mut self.steps);
         let mut follow_ups = std::mem::take(&mut self.follow_ups);
         let waits = item.outcome == Outcome::WaitForJobs;
         // Children are created only by a report that waits for them, and other jobs only by a completion.

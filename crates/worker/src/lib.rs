@@ -43,6 +43,7 @@ mod shared;
 mod signal;
 mod starter;
 mod stats;
+mod steps;
 mod stop;
 mod trace;
 mod turns;

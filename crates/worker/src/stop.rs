@@ -5,8 +5,9 @@ use serde::Serialize;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
+use windlass_core::engine::Outcome;
 use windlass_core::limits::{ERROR_BYTES_MAX, RESULT_BYTES_MAX};
-use windlass_core::model::{JobError, Part, SignalWait};
+use windlass_core::model::{JobError, NewJob, Part, SignalWait, Step};
 
 /// Error codes used by the runtime. Handlers may use others.
 pub mod code {
@@ -26,6 +27,8 @@ pub mod code {
     pub const OUTCOME_REFUSED: &str = "outcome_refused";
     /// A batch handler returned a number of results that differs from the number of jobs.
     pub const BATCH_RESULTS: &str = "batch_results";
+    /// A step has the name of another one, or a recorded result that cannot be read as its type.
+    pub const STEP_MISMATCH: &str = "step_mismatch";
     /// An extractor did not find its value.
     pub const MISSING_EXTENSION: &str = "missing_extension";
 }
@@ -57,16 +60,42 @@ pub struct Stop(pub(crate) Why);
 /// The reason inside a [`Stop`].
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
-    Retry { error: JobError, after: Option<Duration> },
-    Fatal { error: JobError },
-    Snooze { delay: Duration },
-    Cancel { reason: String },
+    Retry {
+        error: JobError,
+        after: Option<Duration>,
+    },
+    Fatal {
+        error: JobError,
+    },
+    Snooze {
+        delay: Duration,
+    },
+    Cancel {
+        reason: String,
+    },
     Wait(SignalWait),
     WaitForJobs,
+    /// A step waits.
+    Suspend(Box<Suspended>),
     Release,
 }
 
+/// A step that waits without a slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspended {
+    pub(crate) outcome: Outcome,
+    /// The step, if it is recorded already.
+    pub(crate) step: Option<Step>,
+    /// The jobs that it waits for.
+    pub(crate) children: Vec<NewJob>,
+}
+
 impl Stop {
+    /// Suspends the job until a step can go on.
+    pub(crate) fn suspend(outcome: Outcome, step: Option<Step>, children: Vec<NewJob>) -> Self {
+        Self(Why::Suspend(Box::new(Suspended { outcome, step, children })))
+    }
+
     /// The attempt failed; the job is retried after its backoff while attempts are left.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self(Why::Retry { error: job_error(code::ERROR, &*error.into()), after: None })

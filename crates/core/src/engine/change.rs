@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 pub struct Edits {
     /// The payload.
     pub payload: PartEdit,
-    /// The checkpoint: keep it to resume, unset it to start over.
+    /// The checkpoint: keep it to resume, unset it to start over, without recorded steps.
     pub checkpoint: PartEdit,
     /// A new priority.
     pub priority: Option<i32>,

@@ -256,11 +256,11 @@ pub struct PlainReport<'a> {
 impl SettleItem {
     /// The report, if it is a completion that changes nothing else about the job and creates no others.
     pub fn plain(&self) -> Option<PlainReport<'_>> {
-        let Self { id, lease, outcome, parts, priority, queue, follow_ups, hold } = self;
+        let Self { id, lease, outcome, parts, priority, queue, follow_ups, hold, steps } = self;
         let PartEdits { payload, checkpoint, metadata, blob } = parts;
         let edits = [payload, checkpoint, metadata, blob];
         let keeps_parts = edits.into_iter().all(|edit| matches!(edit, PartEdit::Keep));
-        if hold.is_some() {
+        if hold.is_some() || !steps.is_empty() {
             return None;
         }
         if !keeps_parts || priority.is_some() || queue.is_some() || !follow_ups.is_empty() {

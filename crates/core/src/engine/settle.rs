@@ -8,7 +8,7 @@ use crate::id::JobId;
 use crate::limits;
 use crate::machine::EventKind;
 use crate::model::{
-    AttemptEnd, JobError, Name, NewJob, Part, PartEdit, PartEdits, SignalWait, State,
+    AttemptEnd, JobError, Name, NewJob, Part, PartEdit, PartEdits, SignalWait, State, Step,
 };
 use crate::name::check_name;
 use crate::time::Timestamp;
@@ -166,6 +166,8 @@ pub struct SettleItem {
     pub follow_ups: Vec<NewJob>,
     /// Stops starts for a time, in the same atomic step.
     pub hold: Option<Hold>,
+    /// Steps to record.
+    pub steps: Vec<Step>,
 }
 
 /// Stops starts for a time: for example because an API answered "429, retry after 30 s". A job that must wait too is
@@ -235,6 +237,7 @@ impl SettleItem {
             queue: None,
             follow_ups: Vec::new(),
             hold: None,
+            steps: Vec::new(),
         }
     }
 
@@ -265,6 +268,13 @@ impl SettleItem {
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
         self.hold = Some(hold);
+        self
+    }
+
+    /// Records a step.
+    #[must_use]
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
         self
     }
 

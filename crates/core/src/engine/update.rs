@@ -5,7 +5,7 @@ use super::{Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::model::{Continuation, PartEdit, PartEdits, PartSet, Parts, Progress};
+use crate::model::{Continuation, PartEdit, PartEdits, PartSet, Parts, Progress, Step};
 
 /// An update of one job, under its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct UpdateItem {
     pub progress: Option<Progress>,
     /// Edits of the job's parts.
     pub parts: PartEdits,
+    /// Steps to record. A step that is recorded already may be repeated unchanged.
+    pub steps: Vec<Step>,
     /// Lines for the job's log.
     pub log: Vec<String>,
     /// Parts to return, including the edits of this item.
@@ -37,6 +39,7 @@ impl UpdateItem {
             lease,
             progress: None,
             parts: PartEdits::KEEP,
+            steps: Vec::new(),
             log: Vec::new(),
             fetch: PartSet::NONE,
             recall: false,
@@ -52,6 +55,13 @@ impl UpdateItem {
     }
 
     edits_of_parts!();
+
+    /// Records a step.
+    #[must_use]
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
 
     /// Adds a line to the log.
     #[must_use]

@@ -97,7 +97,7 @@ impl Join {
     pub const SELF: Self = Self { to: None, name: None, on_failure: None };
 
     /// Joins a job that is still blocked by its dependencies.
-    pub const fn to(job: JobId) -> Self {
+    pub fn to(job: JobId) -> Self {
         Self { to: Some(job), ..Self::SELF }
     }
 

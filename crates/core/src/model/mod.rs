@@ -12,6 +12,7 @@ mod rules;
 mod settings;
 mod signal;
 mod state;
+mod step;
 
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
@@ -28,6 +29,7 @@ pub use rules::{KindRules, PriorityRule};
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use signal::{Continuation, Signal, SignalWait, Wake};
 pub use state::{Placement, State};
+pub use step::{Step, StepKind};
 
 /// The name of a queue or kind. Shared instead of copied, because thousands of jobs have the same few names.
 pub type Name = std::sync::Arc<str>;

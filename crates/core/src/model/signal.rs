@@ -2,6 +2,7 @@
 
 use super::Name;
 use super::nesting::check_depth;
+use super::step::{Step, check_more};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::limits;
 use crate::name::{check_name, check_text};
@@ -146,6 +147,9 @@ pub struct Continuation {
     /// What ended its last wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake: Option<Wake>,
+    /// The steps that its handler has recorded, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
 }
 
 impl Continuation {
@@ -200,9 +204,24 @@ impl Continuation {
         within_limit("inbox", bytes, limits::INBOX_BYTES_MAX, hint)
     }
 
+    /// Checks that these steps can be recorded.
+    pub fn check_steps(&self, steps: &[Step]) -> Result<()> {
+        check_more(&self.steps, steps)
+    }
+
+    /// Records steps, except those that are recorded already.
+    pub fn record(&mut self, steps: &[Step]) {
+        for step in steps {
+            if !self.steps.contains(step) {
+                self.steps.push(step.clone());
+            }
+        }
+    }
+
     /// Validates what another store has kept.
     pub(crate) fn check(&self) -> Result<()> {
-        let Self { wait, inbox, seen, wake } = self;
+        let Self { wait, inbox, seen, wake, steps } = self;
+        check_more(&[], steps)?;
         wait.as_ref().map_or(Ok(()), SignalWait::check)?;
         let mut kept = Self::default();
         for signal in inbox {
@@ -219,7 +238,7 @@ impl Continuation {
         }
     }
 
-    /// Forgets signals and waits, for a job that starts over.
+    /// Forgets signals and waits, for a job that is replayed. Its steps need not run again.
     pub fn start_over(&mut self) {
         (self.wait, self.wake) = (None, None);
         self.inbox.clear();
@@ -228,20 +247,24 @@ impl Continuation {
 }
 
 /// JSON text as a JSON value.
-mod json_text {
+pub(super) mod json_text {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use serde_json::value::RawValue;
 
     #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         text: &Option<String>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let raw = text.clone().map(RawValue::from_string).transpose();
-        raw.map_err(serde::ser::Error::custom)?.serialize(serializer)
+        match raw {
+            Ok(raw) => raw.serialize(serializer),
+            // No engine stores it.
+            Err(_) => text.serialize(serializer),
+        }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
         // `null` is a payload, too.

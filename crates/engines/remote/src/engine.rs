@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::*;
-use windlass_core::model::Job;
+use windlass_core::model::{Job, Step};
 use windlass_core::{Error, JobId, Result};
 use windlass_wire::{self as wire, routes};
 
@@ -153,6 +153,9 @@ impl Jobs for RemoteEngine {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        if let Err(error) = sendable(request.items.iter().flat_map(|item| &item.steps)) {
+            return Box::pin(async { Err(error) });
+        }
         let (requested, body) = (request.items.len(), wire::Settle::from(request));
         Box::pin(self.post(routes::SETTLE, body, move |reply: wire::SettleReply| {
             self.counted(requested, reply.items.len()).map(|()| reply.into_core())
@@ -160,6 +163,9 @@ impl Jobs for RemoteEngine {
     }
 
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        if let Err(error) = sendable(request.items.iter().flat_map(|item| &item.steps)) {
+            return Box::pin(async { Err(error) });
+        }
         let (requested, body) = (request.items.len(), wire::Update::from(request));
         Box::pin(self.batch(routes::UPDATE, requested, body, wire::Updated::into_core))
     }
@@ -172,6 +178,11 @@ impl Jobs for RemoteEngine {
             self.post(&path, body, |it: wire::Took| Ok(it.into())).await
         })
     }
+}
+
+/// Refuses steps whose results are not JSON, which cannot be sent.
+fn sendable<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Result<()> {
+    steps.into_iter().try_for_each(Step::check)
 }
 
 impl Admin for RemoteEngine {

@@ -590,6 +590,13 @@ suite! { ($)
         a_signal_to_a_running_job_does_not_disturb_it,
         a_replayed_job_has_no_signals,
     }
+    steps {
+        a_recorded_step_outlives_crashes_retries_and_waits,
+        a_step_is_recorded_once,
+        a_stale_lease_records_no_step,
+        steps_are_bounded_and_bad_ones_refused,
+        a_replayed_job_keeps_its_steps_unless_it_starts_over,
+    }
     children {
         a_parent_runs_again_once_all_its_children_have_ended,
         a_parent_without_children_runs_again_at_once,

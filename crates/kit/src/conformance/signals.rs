@@ -223,7 +223,7 @@ pub(super) async fn bad_signals_and_waits_are_refused_by_field(rig: Rig) {
         (Signal::new("a").id(""), "invalid", "signal.id"),
         (Signal::new("a").id(long), "too_large", "signal.id"),
         (Signal::new("a").json("{"), "invalid", "signal.payload"),
-        (Signal::new("a").json("x".repeat(SIGNAL_BYTES_MAX + 1)), "too_large", "signal.payload"),
+        (Signal::new("a").json(format!("\"{}\"", "x".repeat(SIGNAL_BYTES_MAX))), "too_large", "signal.payload"),
     ] {
         // A client may find a payload that is not JSON before it sends it.
         assert_refused(send(&rig, id, bad).await, code, field);

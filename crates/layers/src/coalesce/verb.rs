@@ -2,7 +2,7 @@
 
 use windlass_core::JobId;
 use windlass_core::engine::*;
-use windlass_core::model::{Job, Name, NewJob, Part, PartSet, Parts};
+use windlass_core::model::{Job, Name, NewJob, Part, PartSet, Parts, Step};
 
 /// A verb whose calls can be merged.
 pub(super) trait Verb: Send + Sync + 'static {
@@ -69,13 +69,18 @@ impl Verb for SettleOnly {
             | _ => 0,
         };
         let follow_ups: usize = item.follow_ups.iter().map(EnqueueEach::bytes).sum();
-        result + item.parts.bytes() + follow_ups
+        result + item.parts.bytes() + follow_ups + steps(&item.steps)
     }
 
     fn call(engine: &dyn Engine, (): (), items: Vec<SettleItem>) -> Answer<'_, Vec<Item<Settled>>> {
         let reply = engine.settle(Settle::new(items));
         Box::pin(async move { Ok(reply.await?.map(|reply| reply.items)) })
     }
+}
+
+/// Bytes of recorded steps.
+fn steps(steps: &[Step]) -> usize {
+    steps.iter().map(Step::bytes).sum()
 }
 
 /// Updates.
@@ -88,7 +93,7 @@ impl Verb for Updates {
     const NAME: &'static str = "update";
 
     fn bytes(item: &UpdateItem) -> usize {
-        item.parts.bytes() + item.log.iter().map(String::len).sum::<usize>()
+        item.parts.bytes() + item.log.iter().map(String::len).sum::<usize>() + steps(&item.steps)
     }
 
     fn call(engine: &dyn Engine, (): (), items: Vec<UpdateItem>) -> Answer<'_, Vec<Item<Updated>>> {

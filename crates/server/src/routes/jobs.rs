@@ -13,6 +13,7 @@ use crate::traces::Trace;
 use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::{self, Admin as _, Mode};
+use windlass_core::model;
 use windlass_core::policy::Pacer;
 use windlass_core::{Error, Result};
 use windlass_wire as wire;
@@ -195,7 +196,7 @@ pub(super) async fn signal(
     Path(id): Path<String>,
     signal: Json<wire::Signal>,
 ) -> Reply {
-    let signal = windlass_core::model::Signal::from(signal.value);
+    let signal = model::Signal::from(signal.value);
     let item = engine::ChangeItem::new(job_id(&id)?, signal.into());
     let reply = app.call(app.acting(&who).change(vec![item])).await?;
     let changed = wire::Changed::from(only(reply.value)?);

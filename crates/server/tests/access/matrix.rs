@@ -15,6 +15,7 @@ const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
 const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/checkpoint";
 const WHY: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/why";
 const CHANGE: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/change";
+const SIGNAL: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/signal";
 const BULK: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001";
 const BULK_CANCEL: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001/cancel";
 const JOB_PAGE: &str = "/jobs/0190a000-0000-7000-8000-000000000001";
@@ -33,6 +34,7 @@ const ROWS: &[Row] = &[
     ("GET",    "/v1/jobs/{id}",               ID,                      "",                               [401, 403, 403, 404, 404]),
     ("GET",    "/v1/jobs/{id}/why",           WHY,                     "",                               [401, 403, 403, 404, 404]),
     ("POST",   "/v1/jobs/{id}/change",        CHANGE,                  r#"{"change": "cancel"}"#,        [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/signal",        SIGNAL,                  r#"{"name": "go"}"#,              [401, 403, 403, 403, 404]),
     ("GET",    "/v1/jobs/{id}/{part}",        PART,                    "",                               [401, 403, 403, 404, 404]),
     ("PUT",    "/v1/jobs/{id}/{part}",        PART,                    "{}",                             [401, 403, 422, 403, 422]),
     ("POST",   "/v1/flows",                   "/v1/flows",             r#"{"nodes": {"a": {"kind": "mail"}}}"#, [401, 201, 403, 403, 201]),

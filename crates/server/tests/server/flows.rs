@@ -108,11 +108,11 @@ async fn a_signal_wakes_a_job_which_learns_what_it_says() {
     assert_eq!(*wake, json!({"signal": signal}), "{updated:?}");
 
     let unnamed = post(&server, &path, json!({"payload": 1})).await;
-    assert_problem(&unnamed, 400, "name");
+    assert_problem(&unnamed, 422, "name");
     let bad = post(&server, &path, json!({"name": "two words"})).await;
-    assert_problem(&bad, 400, "signal.name");
+    assert_problem(&bad, 422, "signal.name");
     let change = format!("/v1/jobs/{}/change", id.as_str().expect("an id"));
-    assert_problem(&post(&server, &change, json!({"change": "signal"})).await, 400, "signal");
+    assert_problem(&post(&server, &change, json!({"change": "signal"})).await, 422, "signal");
     let through = json!({"change": "signal", "signal": {"name": "x"}});
     assert_eq!(post(&server, &change, through).await.status, 200);
 }

@@ -65,6 +65,35 @@ pub struct Continuation {
     pub seen: Vec<String>,
     /// What ended its last wait.
     pub wake: Option<Wake>,
+    /// The steps that its handler has recorded, in order.
+    #[schema(required = false)]
+    pub steps: Vec<Step>,
+}
+
+/// A recorded step of a handler.
+#[derive(Debug, ToSchema)]
+pub struct Step {
+    /// The name, unique in the job.
+    pub name: Name,
+    /// What it does.
+    pub kind: StepKind,
+    /// Its result.
+    #[schema(required = false, value_type = super::Json)]
+    pub result: Option<String>,
+}
+
+/// What a step does.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum StepKind {
+    /// Runs code, whose result is stored.
+    Run,
+    /// Waits for a time.
+    Sleep,
+    /// Waits for a signal.
+    Signal,
+    /// Creates jobs and waits for them.
+    Children,
 }
 
 /// A wait for signals.
