@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn planned_engines_are_refused_by_their_url() {
-        for text in ["redis+cluster://db:6379", "redis+sentinel://db:6379"] {
+        for text in ["redis+cluster://db:6379", "redis+cluster://db:6379/0"] {
             let error = refusal(text);
             assert!(error.contains(text) && error.contains("not available in this version"));
         }

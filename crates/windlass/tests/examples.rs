@@ -152,6 +152,8 @@ fn steps_run_once_and_wait_without_a_slot() {
         r#"approved: {"by":"eve"}"#,
         "packing a parcel",
         "packing a parcel",
+        // What is not a step runs again.
+        r#"approved: {"by":"eve"}"#,
         "ch-990, 2 parcels",
     ];
     assert_eq!(lines("steps"), reported);

@@ -17,6 +17,7 @@ use support::{enqueue, eventually, get, memory, worker};
 use windlass_core::JobId;
 use windlass_core::engine::{Change, Engine, Work};
 use windlass_core::model::{Job, Join, NewJob, OnFailure, Signal, State as JobState};
+use windlass_core::random::{Random as _, SystemRandom};
 use windlass_local::{LocalEngine, Options};
 use windlass_worker::{Ctx, Json, Raw, Stop, code};
 
@@ -205,8 +206,7 @@ async fn ten(_: Raw, ctx: Ctx) -> Result<(), Stop> {
 
 /// A number that no other execution has.
 fn uuid() -> u128 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.unwrap().as_nanos() << 20 | u128::from(std::process::id() & 0xF_FFFF)
+    SystemRandom.next_u128()
 }
 
 /// Not a test of its own: what the child process does.

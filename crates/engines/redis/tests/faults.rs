@@ -1,5 +1,7 @@
 //! The engine beside operators and failures: restricted accounts, servers that stall, sentinels that promote, TLS.
 
+#![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
+
 #[path = "common/server.rs"]
 mod server;
 
@@ -59,6 +61,7 @@ async fn a_paused_server_delays_calls_and_a_stopped_one_fails_them_in_time() {
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     server.signal("STOP");
+    #[expect(clippy::disallowed_methods, reason = "the limits of calls are of the real clock")]
     let began = Instant::now();
     assert_eq!(enqueue(&engine, 1).await.unwrap_err().code(), "unavailable");
     let waited = tokio::time::timeout(Duration::from_secs(10), waiter).await;

@@ -45,7 +45,7 @@ pub(super) async fn a_parent_runs_again_once_all_its_children_have_ended(rig: Ri
     let (job, session) = parent(&rig, Rig::job().flow("order")).await;
     let id = job.header.id;
     let children = ["small", "large"].map(|name| Rig::job().joins(Join::SELF.named(name)));
-    let settled = branch(&rig, &job, children).await.unwrap();
+    let settled = branch(&rig, &job, children).await.expect("the report is accepted");
     assert_eq!((settled.state, settled.follow_ups.len()), (State::Blocked, 2));
     rig.assert_sound().await;
     for (at, child) in ids(&settled).into_iter().enumerate() {
@@ -75,7 +75,7 @@ pub(super) async fn a_parent_without_children_runs_again_at_once(rig: Rig) {
         return;
     }
     let (job, session) = parent(&rig, Rig::job()).await;
-    assert_eq!(branch(&rig, &job, []).await.unwrap().state, State::Available);
+    assert_eq!(branch(&rig, &job, []).await.expect("the report is accepted").state, State::Available);
     assert_eq!(start(&rig, &session).await.header.counters.attempt, 2);
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn a_parent_sees_failures_unless_a_policy_ends_it(rig: Rig) {
         let (job, session) = parent(&rig, Rig::job()).await;
         let id = job.header.id;
         let join = policy.map_or(Join::SELF, |policy| Join::SELF.on_failure(policy));
-        let settled = branch(&rig, &job, [Rig::job().joins(join), Rig::job()]).await.unwrap();
+        let settled = branch(&rig, &job, [Rig::job().joins(join), Rig::job()]).await.expect("the report is accepted");
         let [bad, good] = ids(&settled)[..] else { panic!("two children") };
         let claimed = start(&rig, &session).await;
         assert_eq!(claimed.header.id, bad);
@@ -119,7 +119,7 @@ pub(super) async fn whatever_ends_a_child_wakes_its_parent(rig: Rig) {
     let (job, _) = parent(&rig, Rig::job()).await;
     let later = || Rig::job().due(Due::After(MINUTE_MS));
     let children = [later(), later(), Rig::job().max_wait_ms(1), later()];
-    let settled = branch(&rig, &job, children).await.unwrap();
+    let settled = branch(&rig, &job, children).await.expect("the report is accepted");
     let [cancelled, killed, expired, last] = ids(&settled)[..] else { panic!("four children") };
     rig.change(cancelled, Change::Cancel).await;
     rig.change(killed, Change::Kill).await;
@@ -141,7 +141,7 @@ pub(super) async fn a_parent_can_wait_several_times(rig: Rig) {
     let (mut job, session) = parent(&rig, Rig::job()).await;
     let id = job.header.id;
     for round in 1..=3 {
-        let settled = branch(&rig, &job, [Rig::job()]).await.unwrap();
+        let settled = branch(&rig, &job, [Rig::job()]).await.expect("the report is accepted");
         assert_eq!(rig.drain(1).await, ids(&settled));
         job = start(&rig, &session).await;
         assert_eq!(job.header.id, id);
@@ -159,10 +159,10 @@ pub(super) async fn children_can_run_after_each_other_and_have_children(rig: Rig
     let (job, session) = parent(&rig, Rig::job()).await;
     let [a, b] = [Rig::fresh_id(), Rig::fresh_id()];
     let children = [Rig::job().id(b).after(a), Rig::job().id(a)];
-    branch(&rig, &job, children).await.unwrap();
+    branch(&rig, &job, children).await.expect("the report is accepted");
     let child = start(&rig, &session).await;
     assert_eq!(child.header.id, a);
-    let settled = branch(&rig, &child, [Rig::job()]).await.unwrap();
+    let settled = branch(&rig, &child, [Rig::job()]).await.expect("the report is accepted");
     let grandchild = ids(&settled)[0];
     assert_eq!(rig.drain(9).await, [grandchild, a, b, job.header.id]);
     rig.assert_sound().await;
@@ -189,8 +189,8 @@ pub(super) async fn a_repeated_report_creates_no_more_children(rig: Rig) {
         return;
     }
     let (job, _) = parent(&rig, Rig::job()).await;
-    branch(&rig, &job, [Rig::job()]).await.unwrap();
-    let again = branch(&rig, &job, [Rig::job()]).await.unwrap();
+    branch(&rig, &job, [Rig::job()]).await.expect("the report is accepted");
+    let again = branch(&rig, &job, [Rig::job()]).await.expect("the report is accepted");
     assert!(again.already);
     let waits = rig.get(job.header.id).await;
     assert_eq!((waits.state, waits.dependencies.total), (State::Blocked, 1));
@@ -203,7 +203,7 @@ pub(super) async fn a_cancelled_parent_creates_no_children(rig: Rig) {
     }
     let (job, _) = parent(&rig, Rig::job()).await;
     rig.change(job.header.id, Change::Cancel).await;
-    let settled = branch(&rig, &job, [Rig::job()]).await.unwrap();
+    let settled = branch(&rig, &job, [Rig::job()]).await.expect("the report is accepted");
     assert_eq!((settled.state, settled.follow_ups.len()), (State::Cancelled, 0));
     rig.assert_nothing_to_claim().await;
 }
@@ -218,7 +218,7 @@ pub(super) async fn a_running_job_adds_jobs_to_a_group_that_is_open(rig: Rig) {
     let claimed = start(&rig, &session).await;
     let item = SettleItem::new(member, claimed.lease.clone(), Outcome::DONE);
     let added = Rig::job().joins(Join::to(group).named("more"));
-    let settled = rig.try_settle(item.follow_up(added)).await.unwrap();
+    let settled = rig.try_settle(item.follow_up(added)).await.expect("the report is accepted");
     let more = settled.follow_ups[0].id;
     let open = rig.get(group).await;
     assert_eq!((open.state, open.dependencies.total, open.dependencies.open), (State::Blocked, 2, 1));

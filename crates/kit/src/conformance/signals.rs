@@ -65,7 +65,7 @@ pub(super) async fn a_job_learns_which_signal_arrived_and_what_it_says(rig: Rig)
     let id = waiting(&rig, wait(&["approved", "rejected"])).await;
     rig.assert_state(id, State::Blocked).await;
     let approved = Signal::new("approved").json(r#"{"by": "eve", "n": 1.50}"#).id("a-1");
-    send(&rig, id, approved.clone()).await.unwrap();
+    send(&rig, id, approved.clone()).await.expect("the signal is accepted");
     rig.assert_state(id, State::Available).await;
     let expected = Some(Wake::Signal(approved));
     assert_eq!(woken(&rig).await, expected);
@@ -96,7 +96,7 @@ pub(super) async fn a_wait_takes_only_the_signals_that_it_names(rig: Rig) {
 pub(super) async fn signals_are_taken_from_the_inbox_in_their_order(rig: Rig) {
     let id = rig.enqueue_one().await;
     for (name, text) in [("a", "1"), ("b", "2"), ("a", "3")] {
-        send(&rig, id, Signal::new(name).json(text)).await.unwrap();
+        send(&rig, id, Signal::new(name).json(text)).await.expect("the signal is accepted");
     }
     for (names, expected) in [(&["a"], ("a", "1")), (&["a"], ("a", "3")), (&["b"], ("b", "2"))] {
         let job = start(&rig).await;
@@ -160,18 +160,18 @@ pub(super) async fn a_paused_job_is_woken_when_it_is_resumed(rig: Rig) {
 pub(super) async fn a_signal_with_an_id_is_accepted_once(rig: Rig) {
     let id = rig.enqueue_one().await;
     let once = || Signal::new("a").id("one");
-    send(&rig, id, once()).await.unwrap();
-    send(&rig, id, once()).await.unwrap();
+    send(&rig, id, once()).await.expect("the signal is accepted");
+    send(&rig, id, once()).await.expect("the signal is accepted");
     let job = start(&rig).await;
     rig.settle(&job, wait(&["a"])).await;
     rig.assert_state(id, State::Available).await;
-    send(&rig, id, once()).await.unwrap();
+    send(&rig, id, once()).await.expect("the signal is accepted");
     let job = start(&rig).await;
     assert_eq!(recalled(&rig, &job).await.inbox, [], "it was taken before");
     rig.settle(&job, wait(&["a"])).await;
-    send(&rig, id, once()).await.unwrap();
+    send(&rig, id, once()).await.expect("the signal is accepted");
     rig.assert_nothing_to_claim().await;
-    send(&rig, id, Signal::new("a").id("two")).await.unwrap();
+    send(&rig, id, Signal::new("a").id("two")).await.expect("the signal is accepted");
     rig.assert_state(id, State::Available).await;
     let job = start(&rig).await;
     rig.settle(&job, Outcome::DONE).await;
@@ -182,7 +182,7 @@ pub(super) async fn a_signal_with_an_id_is_accepted_once(rig: Rig) {
 pub(super) async fn only_the_latest_ids_are_remembered(rig: Rig) {
     let id = rig.enqueue_one().await;
     for n in 0..=SIGNAL_IDS_MAX {
-        send(&rig, id, Signal::new("a").id(n.to_string())).await.unwrap();
+        send(&rig, id, Signal::new("a").id(n.to_string())).await.expect("the signal is accepted");
         let job = start(&rig).await;
         rig.settle(&job, wait(&["a"])).await;
         rig.assert_state(id, State::Available).await;
@@ -194,7 +194,7 @@ pub(super) async fn only_the_latest_ids_are_remembered(rig: Rig) {
 pub(super) async fn a_full_inbox_refuses_signals_that_nobody_waits_for(rig: Rig) {
     let id = rig.enqueue_one().await;
     for _ in 0..INBOX_SIGNALS_MAX {
-        send(&rig, id, Signal::new("a")).await.unwrap();
+        send(&rig, id, Signal::new("a")).await.expect("the signal is accepted");
     }
     assert_refused(send(&rig, id, Signal::new("a")).await, "too_large", "inbox");
     let inbox = rig.get(id).await.continuation.expect("it has signals").inbox;
@@ -208,7 +208,7 @@ pub(super) async fn a_full_inbox_refuses_signals_that_nobody_waits_for(rig: Rig)
     let text = format!("\"{}\"", "x".repeat(SIGNAL_BYTES_MAX - 2));
     let large = || Signal::new("a").json(text.clone());
     for _ in 0..INBOX_BYTES_MAX / (SIGNAL_BYTES_MAX + 1) {
-        send(&rig, heavy, large()).await.unwrap();
+        send(&rig, heavy, large()).await.expect("the signal is accepted");
     }
     assert_refused(send(&rig, heavy, large()).await, "too_large", "inbox");
     rig.assert_sound().await;

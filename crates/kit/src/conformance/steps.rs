@@ -34,7 +34,7 @@ async fn start(rig: &Rig) -> (ClaimedJob, SessionId) {
 pub(super) async fn a_recorded_step_outlives_crashes_retries_and_waits(rig: Rig) {
     let id = rig.enqueue(Rig::job().max_attempts(9)).await;
     let (job, session) = start(&rig).await;
-    record(&rig, &job, [run("charge", r#"{"id": 1.50}"#)]).await.unwrap();
+    record(&rig, &job, [run("charge", r#"{"id": 1.50}"#)]).await.expect("the step is recorded");
     rig.crash(&session).await;
     rig.pass(MINUTE_MS).await;
     let mut expected = vec![run("charge", r#"{"id": 1.50}"#)];
@@ -51,7 +51,7 @@ pub(super) async fn a_recorded_step_outlives_crashes_retries_and_waits(rig: Rig)
         assert_eq!(recalled(&rig, &job).await, expected, "{outcome:?}");
         let step = Step::new(format!("step-{number}"), StepKind::Sleep);
         let item = SettleItem::new(id, job.lease.clone(), outcome).step(step.clone());
-        rig.try_settle(item).await.unwrap();
+        rig.try_settle(item).await.expect("the step is recorded");
         expected.push(step);
     }
     rig.change(id, Change::signal("go")).await;
@@ -65,7 +65,7 @@ pub(super) async fn a_recorded_step_outlives_crashes_retries_and_waits(rig: Rig)
 pub(super) async fn a_step_is_recorded_once(rig: Rig) {
     let id = rig.enqueue_one().await;
     let (job, _) = start(&rig).await;
-    record(&rig, &job, [run("a", "1")]).await.unwrap();
+    record(&rig, &job, [run("a", "1")]).await.expect("the step is recorded");
     record(&rig, &job, [run("a", "1")]).await.expect("a repeated call changes nothing");
     assert_refused(record(&rig, &job, [run("a", "2")]).await, "invalid", "steps.name");
     let other = Step::new("a", StepKind::Signal);
@@ -109,7 +109,7 @@ pub(super) async fn steps_are_bounded_and_bad_ones_refused(rig: Rig) {
 pub(super) async fn a_replayed_job_keeps_its_steps_unless_it_starts_over(rig: Rig) {
     let id = rig.enqueue_one().await;
     let (job, _) = start(&rig).await;
-    record(&rig, &job, [run("a", "1")]).await.unwrap();
+    record(&rig, &job, [run("a", "1")]).await.expect("the step is recorded");
     rig.settle(&job, Outcome::fail("e", "m")).await;
     rig.change(id, Change::replay()).await;
     let (job, _) = start(&rig).await;

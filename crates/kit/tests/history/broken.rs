@@ -67,10 +67,10 @@ fn an_engine_that_discards_whatever_the_state_is_found_out() {
     found_beside_retention(Fault::IgnoresConditions, Kind::Undone);
 }
 
-/// The same among jobs that run after others.
+/// The same among jobs that run after others, with this many calls without a reply, per mille.
 #[track_caller]
-fn found_in_graphs(fault: Fault, kind: Kind) {
-    let load = |seed| Load::new(seed).dependencies();
+fn found_in_graphs(fault: Fault, kind: Kind, lost: u64) {
+    let load = |seed| Load { lost, ..Load::new(seed).dependencies() };
     tried_with(Fault::None, load(0)).assert_clean();
     let verdicts: Vec<Verdict> = (0..5).map(|seed| tried_with(fault, load(seed))).collect();
     let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
@@ -79,17 +79,18 @@ fn found_in_graphs(fault: Fault, kind: Kind) {
 
 #[test]
 fn an_engine_that_releases_dependents_early_is_found_out() {
-    found_in_graphs(Fault::ReleasesEarly, Kind::EarlyStart);
+    // A claim without a reply may have ended any job, by its crash.
+    found_in_graphs(Fault::ReleasesEarly, Kind::EarlyStart, 0);
 }
 
 #[test]
 fn an_engine_that_forgets_dependents_is_found_out() {
-    found_in_graphs(Fault::ForgetsEdges, Kind::Stuck);
+    found_in_graphs(Fault::ForgetsEdges, Kind::Stuck, 100);
 }
 
 #[test]
 fn an_engine_that_resolves_twice_is_found_out() {
-    found_in_graphs(Fault::ResolvesTwice, Kind::Revived);
+    found_in_graphs(Fault::ResolvesTwice, Kind::Revived, 100);
 }
 
 #[test]

@@ -8,16 +8,17 @@ use windlass_services::{Bulk, Bulks, Kinds};
 /// Runs the operation that a reply leads to, as the services do, and returns its page and its result.
 async fn finish(site: &Site, reply: &Reply) -> (String, Bulk) {
     assert_eq!(reply.status, 303, "{reply:?}");
-    let page = reply.header("location").unwrap().split('?').next().unwrap().to_owned();
+    let page = reply.header("location").expect("a page").split('?').next().unwrap_or_default();
+    let page = page.to_owned();
     let id = page.strip_prefix("/bulk/").expect("the page of an operation");
-    let bulk = Bulks::new(site.engine.clone()).run(id, |_| {}).await.unwrap();
+    let bulk = Bulks::new(site.engine.clone()).run(id, |_| {}).await.expect("it runs");
     (page, bulk)
 }
 
 async fn states(site: &Site, ids: &[JobId]) -> Vec<State> {
     let mut states = Vec::new();
     for id in ids {
-        states.push(site.state(*id).await.unwrap());
+        states.push(site.state(*id).await.expect("the job exists"));
     }
     states
 }

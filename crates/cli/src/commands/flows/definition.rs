@@ -103,7 +103,7 @@ mod tests {
             ("nodes: {1: {kind: k}, '1': {kind: k}}", &["nodes.1", "twice"]),
             ("nodes: {[a]: {kind: k}}", &["nodes", "quote"]),
             ("- a", &["mapping", "nodes"]),
-            ("nodes: {a: {", &["neither JSON nor YAML", "line 1"]),
+            ("nodes: {a: {", &["neither JSON nor YAML", "line"]),
             ("{\"nodes\": ", &["EOF"]),
         ] {
             let error = refused(text);

@@ -108,22 +108,35 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
     Ok(Loaded { entry: Box::new(entry), n, lived: state.is_some(), side_parts, lease_row: None })
 }
 
+/// Adds the tail. Destructured, so that a new field cannot be forgotten.
 fn add_tail(tail: Tail, entry: &mut Entry) {
+    let Tail {
+        finish,
+        error,
+        progress,
+        log,
+        past,
+        attempt_error,
+        result,
+        policy,
+        limits,
+        dependencies,
+        continuation,
+    } = tail;
     let job = &mut entry.job;
-    job.finish = tail.finish.or_else(|| usual_finish(job.state));
-    job.error = tail.error;
-    job.progress = tail.progress;
-    job.log = tail.log;
-    job.limits = tail.limits;
-    job.dependencies = tail.dependencies;
-    job.result = tail.result.map(Part::from);
-    if let Some(policy) = tail.policy {
+    job.finish = finish.or_else(|| usual_finish(job.state));
+    (job.error, job.progress, job.log) = (error, progress, log);
+    (job.limits, job.dependencies) = (limits, dependencies);
+    job.waits = continuation.as_ref().is_some_and(|kept| kept.wait.is_some());
+    job.continuation = continuation;
+    job.result = result.map(Part::from);
+    if let Some(policy) = policy {
         job.header.policy = policy;
     }
     if let Some((_, latest)) = entry.past.back_mut() {
-        latest.error = tail.attempt_error;
+        latest.error = attempt_error;
     }
-    for earlier in tail.past.into_iter().rev() {
+    for earlier in past.into_iter().rev() {
         entry.past.push_front(earlier);
     }
 }

@@ -165,7 +165,7 @@ impl Worker {
         for (item, answer) in settle.items.iter().zip(&reply.items) {
             match (&item.outcome, answer) {
                 (Outcome::Wait(_), Ok(_)) if happens(&self.random, 700) => {
-                    self.stage.waits(item.id)
+                    self.stage.waits(item.id);
                 }
                 (_, Ok(settled)) if settled.state.is_terminal() => self.stage.pile(-1),
                 _ => {}

@@ -1,5 +1,7 @@
 //! Graphs as wide as the limits allow.
 
+#![expect(clippy::disallowed_methods, reason = "it measures")]
+
 use crate::common::{OwnSchema, open};
 use std::time::{Duration, Instant};
 use windlass_core::JobId;
