@@ -19,7 +19,9 @@ async fn order(job: Order, ctx: Ctx) -> Result<String, Stop> {
         })
         .await?;
     let approved = ctx.signal("approved", Duration::from_secs(3 * 86_400)).await?;
-    let Some(approved) = approved else { return Err(Stop::cancel("nobody approved it")) };
+    let Some(approved) = approved else {
+        return Err(Stop::cancel("no approval within three days"));
+    };
     println!("approved: {}", approved.payload.unwrap_or_default());
     let parcels = ctx.children("pack", [NewJob::new("pack"), NewJob::new("pack")]).await?;
     Ok(format!("{charge}, {} parcels", parcels.len()))

@@ -88,7 +88,7 @@ impl Ctx {
     ///     let three_days = Duration::from_secs(3 * 86_400);
     ///     match ctx.signal("approved", three_days).await? {
     ///         Some(_) => Ok("paid"),
-    ///         None => Err(Stop::cancel("nobody approved it")),
+    ///         None => Err(Stop::cancel("no approval in time")),
     ///     }
     /// }
     /// ```

@@ -483,10 +483,9 @@ mod tests {
         let alone =
             Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 1_000 };
         let mut limited = claim(session());
+        limited.queues[0].limit = 5;
+        assert!(limited.plain().is_some(), "the limit of the queue is that of the claim");
         limited.queues[0].limit = 4;
-        let mut equal = claim(session());
-        equal.queues[0].limit = 5;
-        assert!(equal.plain().is_some(), "the limit of the queue is that of the claim");
         let others = [
             claim(alone),
             limited,

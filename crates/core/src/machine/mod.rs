@@ -4,6 +4,8 @@
 //! conformance kit. The function is pure: it knows no clock, no store and no numbers; the caller turns those into
 //! [`Facts`].
 
+// tidy: long because the transitions are one table, and their tests stand beside it.
+
 mod effects;
 mod event;
 pub mod table;

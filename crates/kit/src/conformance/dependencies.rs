@@ -1,5 +1,7 @@
 //! Jobs that run after others: when they start, what they receive, and what happens if a job before them is not completed.
 
+// tidy: long because it covers every end of a job with every policy.
+
 use crate::rig::{Rig, assert_code};
 use windlass_core::JobId;
 use windlass_core::engine::{Change, Outcome, Work};

@@ -585,7 +585,7 @@ suite! { ($)
         a_paused_job_is_woken_when_it_is_resumed,
         a_signal_with_an_id_is_accepted_once,
         only_the_latest_ids_are_remembered,
-        a_full_inbox_refuses_signals_that_nobody_waits_for,
+        a_full_inbox_refuses_signals_that_no_wait_takes,
         bad_signals_and_waits_are_refused_by_field,
         a_signal_to_a_running_job_does_not_disturb_it,
         a_replayed_job_has_no_signals,

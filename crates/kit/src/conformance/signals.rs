@@ -191,7 +191,7 @@ pub(super) async fn only_the_latest_ids_are_remembered(rig: Rig) {
     assert_eq!(seen.len(), SIGNAL_IDS_MAX);
 }
 
-pub(super) async fn a_full_inbox_refuses_signals_that_nobody_waits_for(rig: Rig) {
+pub(super) async fn a_full_inbox_refuses_signals_that_no_wait_takes(rig: Rig) {
     let id = rig.enqueue_one().await;
     for _ in 0..INBOX_SIGNALS_MAX {
         send(&rig, id, Signal::new("a")).await.expect("the signal is accepted");

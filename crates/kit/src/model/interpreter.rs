@@ -4,6 +4,8 @@
 //! engine is free (jitter, the order within one maintenance step) the model takes what the engine
 //! did, after checking that it was allowed to.
 
+// tidy: long because one interpreter decides every event, and its parts share one list of jobs.
+
 mod import;
 mod keys;
 

@@ -19,7 +19,7 @@ use windlass_core::{Result, Timestamp};
 use windlass_executor::LaneKey;
 use windlass_workset::codec;
 
-/// Lanes that one call looks at: with more, the slow path asks first which of them have jobs.
+/// Lanes that one call reads: with more, the slow path asks first which of them have jobs.
 const LANES_MAX: usize = 64;
 
 /// A plain claim, and the lanes that it may take from.

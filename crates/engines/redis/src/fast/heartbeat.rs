@@ -12,7 +12,7 @@ use windlass_core::engine::{Heartbeat, HeartbeatReply, Stamped};
 use windlass_core::{Result, Timestamp};
 use windlass_workset::codec;
 
-/// Leases that one call looks at.
+/// Leases that one call reads.
 const LEASES_MAX: usize = 1_000;
 
 impl RedisEngine {
