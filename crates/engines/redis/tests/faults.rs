@@ -170,13 +170,19 @@ async fn a_promotion_under_load_is_followed_and_leaves_nothing_stuck() {
     assert_eq!(run_some(&engine, 10).await, Ok(7));
 }
 
+/// A section of INFO; empty while the server does not answer.
+async fn info(server: &Server, section: &str) -> String {
+    let reply = command(&server.url(), &["INFO", section]).await;
+    reply.map_or_else(|_| String::new(), |text| redis::from_redis_value(text).unwrap())
+}
+
 /// Waits until the replica has the data, and the sentinel knows the replica.
 async fn in_sync(replica: &Server, sentinel: &Server) {
     for _ in 0..300 {
-        let info = command(&replica.url(), &["INFO", "replication"]).await.unwrap();
-        let up = redis::from_redis_value::<String>(info).unwrap().contains("master_link_status:up");
-        let info = command(&sentinel.url(), &["INFO", "sentinel"]).await.unwrap();
-        if up && redis::from_redis_value::<String>(info).unwrap().contains("slaves=1") {
+        let replication = info(replica, "replication").await;
+        if replication.contains("master_link_status:up")
+            && info(sentinel, "sentinel").await.contains("slaves=1")
+        {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -70,7 +70,7 @@ fn an_engine_that_discards_whatever_the_state_is_found_out() {
 /// The same among jobs that run after others, with this many calls without a reply, per mille.
 #[track_caller]
 fn found_in_graphs(fault: Fault, kind: Kind, lost: u64) {
-    let load = |seed| Load { lost, ..Load::new(seed).dependencies() };
+    let load = |seed| Load::new(seed).dependencies().faults(lost, 30, 40);
     tried_with(Fault::None, load(0)).assert_clean();
     let verdicts: Vec<Verdict> = (0..5).map(|seed| tried_with(fault, load(seed))).collect();
     let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
