@@ -170,11 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn planned_engines_are_refused_by_their_url() {
-        for text in ["redis+cluster://db:6379", "redis+cluster://db:6379/0"] {
-            let error = refusal(text);
-            assert!(error.contains(text) && error.contains("not available in this version"));
-        }
+    fn a_planned_engine_is_refused_by_its_url() {
+        let text = "redis+cluster://db:6379";
+        let error = refusal(text);
+        assert!(error.contains(text) && error.contains("not available in this version"));
     }
 
     #[test]
