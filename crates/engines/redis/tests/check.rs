@@ -75,7 +75,7 @@ async fn a_check_repairs_sessions_lines_and_dependencies() {
     let repaired = engine.check(true).await.unwrap().value.findings;
     assert!(repaired.len() == 5 && repaired.iter().all(|finding| finding.repaired), "{repaired:?}");
     assert_eq!(engine.check(false).await.unwrap().value.findings, []);
-    // What was repaired is used: the first job runs, ends, and both others follow.
+    // The repaired edges work: the first job runs and ends, then both dependents run.
     let claim = |queue: &str, claim_no| {
         Claim::new(Claimant::Session { session: session.clone(), claim_no }, queue, 10)
     };

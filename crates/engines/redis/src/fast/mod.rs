@@ -1,8 +1,8 @@
 //! The fast path: one function call for common requests, each for many jobs. Their effects equal those of the executor;
 //! everything unusual is left to the slow path.
 //!
-//! What is plain is decided here, by the definitions of core, over settings whose revision every function verifies. The
-//! functions move records from one place to the next (`lua/fast.lua`).
+//! The definitions of core decide which requests are plain, from cached settings whose revision every function verifies.
+//! The functions move records from one place to the next (`lua/fast.lua`).
 
 mod claim;
 mod enqueue;
