@@ -6,6 +6,9 @@ use anyhow::Result;
 
 use crate::process;
 
+/// How long to wait for another installation on this machine, in seconds.
+const LOCK_TIMEOUT_S: u32 = 120;
+
 /// Installs these packages. The package lists may be missing or outdated; they are updated only if the
 /// installation fails.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
@@ -22,5 +25,6 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.arg("--option").arg(format!("DPkg::Lock::Timeout={LOCK_TIMEOUT_S}"));
     command
 }
