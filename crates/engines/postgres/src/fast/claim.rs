@@ -7,7 +7,7 @@ use crate::conn::{Conn, Lent, Params};
 use crate::engine::PostgresEngine;
 use crate::fast::scan_cursor::{Ranges, ScanStart};
 use crate::rows::entries::{self, at, job_columns};
-use futures_util::future::{try_join, try_join5};
+use futures_util::future::{try_join, try_join4};
 use std::sync::LazyLock;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimed, PlainClaim, Stamped};
@@ -152,9 +152,21 @@ impl<'a> FastClaim<'a> {
         conn.query(LOCK, &[&self.session, &self.claim_no]).await
     }
 
-    /// Locks the session, claims, and reads the leased jobs, in one round trip. Commits, unless the caller has to store
-    /// the tokens that the jobs took.
-    pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
+    /// Locks the session, claims, reads the leased jobs, and commits, in one round trip.
+    async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
+        let (locked, answer) =
+            try_join(self.lock(conn), self.claim_locked(conn, Vec::new(), now)).await?;
+        Ok(Answer { locked, ..answer })
+    }
+
+    /// Claims under the lock of the session, and reads the leased jobs, in one round trip. Commits, unless the caller
+    /// has to store the tokens that the jobs took.
+    pub(super) async fn claim_locked(
+        &self,
+        conn: &Conn<'_>,
+        locked: Vec<Row>,
+        now: Option<i64>,
+    ) -> Try<Answer> {
         let Self { claim, queue, session, claim_no, kinds, tokens, after, ranges, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
         let limit = i64::from(self.pass.map_or(claim.limit, |pass| pass.most));
@@ -179,8 +191,7 @@ impl<'a> FastClaim<'a> {
         ];
         let (of_jobs, of_parts): (Params<'_>, Params<'_>) =
             (&[session, claim_no, &payload], &[session, claim_no, &bits]);
-        let (locked, summary, jobs, parts, ()) = try_join5(
-            self.lock(conn),
+        let (summary, jobs, parts, ()) = try_join4(
             conn.query(self.statement(), to_claim),
             conn.query(LEASED, of_jobs),
             conn.query(LEASED_PARTS, of_parts),

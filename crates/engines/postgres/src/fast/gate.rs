@@ -64,6 +64,7 @@ impl PostgresEngine {
         let expected = gates.of(&queue).unwrap_or_default();
         let mut loaded = Loaded::default();
         let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+        Loader::prepare_gate(conn).await?;
         // Together, in one round trip. The session is locked before the meters, as on the slow path: two claims of one
         // session would wait for each other otherwise.
         let (begun, locked, counted) = join3(
@@ -73,13 +74,13 @@ impl PostgresEngine {
         )
         .await;
         begun?;
-        locked?;
-        counted?;
+        let locked = locked?;
+        let is_complete = counted?;
         // No kind: the statement leaves kinds with limits to the slow path.
         let lane: LaneKey = (queue.clone(), "".into());
         let listed: BTreeSet<Name> = loaded.names_of_limits(&lane).into_iter().collect();
         gates.set(&queue, listed.clone());
-        if listed != expected || loaded.is_grouped(&lane) {
+        if listed != expected || !is_complete || loaded.is_grouped(&lane) {
             conn.command("ROLLBACK").await?;
             return Ok(None);
         }
@@ -87,8 +88,8 @@ impl PostgresEngine {
         let most = run.may_start(&lane, fast.limit(), loaded.now)?;
         let takes_tokens = loaded.limits_of(&lane).any(|(_, limit)| limit.rule.rate.is_some());
         fast.pass(Pass { most, takes_tokens });
-        let answer =
-            fast.claim(conn, self.inner.shared.test_now().map(Timestamp::as_millis)).await?;
+        let now = self.inner.shared.test_now().map(Timestamp::as_millis);
+        let answer = fast.claim_locked(conn, locked, now).await?;
         if takes_tokens {
             run.started(&lane, answer.jobs.len() as u32, loaded.now)?;
             let (set, turns) = run.into_parts();

@@ -150,13 +150,13 @@ impl PostgresEngine {
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
         claim.aim(self);
         let all = |completed: &Completed| completed.settled.len() == completions.ids.len();
-        let gated = self.inner.gates.of(claim.queue_name()).is_some();
-        let (completed, claimed) = if conn.has_session() && !gated {
+        let (completed, claimed) = if conn.has_session() {
             claim.after(receipt);
-            let (completed, claimed) = join(settle, self.claim_on(conn, &claim)).await;
+            // Under limits, the claim counts running jobs after these have ended.
+            let (completed, claimed) = join(settle, self.claim_or_pass(conn, &mut claim)).await;
             (completed?, claimed)
         } else {
-            // Through a pooler, the claim would not see the receipt. Under limits, it counts the jobs that just ended.
+            // Through a pooler, the claim would not see the receipt.
             let completed = settle.await?;
             let claimed = match all(&completed) {
                 true => self.claim_or_pass(conn, &mut claim).await,

@@ -35,9 +35,10 @@ const HELD_CLAIM: &str =
 pub(crate) const CONFIGURE_LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended({'s'} || ' is configured', 0))";
 const LOCK_KINDS: &str = "SELECT name FROM {s}.kind WHERE $1 OR limited ORDER BY name FOR UPDATE";
-const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
-const KINDS: &str = "SELECT name, settings FROM {s}.kind";
-const LIMITS: &str = "SELECT name, settings FROM {s}.limit_rule";
+/// The settings of all queues (0), kinds (1) and limits (2).
+const SETTINGS: &str = "SELECT 0::smallint, name, settings FROM {s}.queue
+    UNION ALL SELECT 1::smallint, name, settings FROM {s}.kind
+    UNION ALL SELECT 2::smallint, name, settings FROM {s}.limit_rule";
 const LIMITED: &str =
     "SELECT name FROM {s}.queue WHERE name = ANY($1) AND limited ORDER BY name FOR UPDATE";
 const DEPTHS: &str = "SELECT q.name,
@@ -75,26 +76,24 @@ pub(crate) const COSTLY: i16 = 8;
 const METERED_MIN: i64 = 32;
 
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
-    conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, QUEUES, KINDS, LIMITS, DEPTHS]).await
+    conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, SETTINGS, DEPTHS]).await
 }
 
 /// Rows of settings and depths.
 #[derive(Default)]
 pub(crate) struct SettingRows {
-    queues: Vec<Row>,
-    kinds: Vec<Row>,
-    limits: Vec<Row>,
+    settings: Vec<Row>,
     depths: Vec<Row>,
 }
 
 impl SettingRows {
+    pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
+        conn.prepare(&[SETTINGS]).await
+    }
+
     /// All settings.
     pub(crate) async fn read(conn: &Conn<'_>) -> Try<Self> {
-        conn.prepare(&[QUEUES, KINDS, LIMITS]).await?;
-        let (queues, kinds, limits) =
-            try_join3(conn.query(QUEUES, &[]), conn.query(KINDS, &[]), conn.query(LIMITS, &[]))
-                .await?;
-        Ok(Self { queues, kinds, limits, depths: Vec::new() })
+        Ok(Self { settings: conn.query(SETTINGS, &[]).await?, depths: Vec::new() })
     }
 }
 
@@ -116,7 +115,7 @@ impl Loader<'_, '_> {
         let conn = self.conn;
         conn.prepare(&[SESSIONS, HELD_ALL, HELD_KNOWN, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS])
             .await?;
-        conn.prepare(&[QUEUES, KINDS, LIMITS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
+        conn.prepare(&[SETTINGS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
         let ids: Vec<&str> = wants.sessions.keys().map(SessionId::as_str).collect();
         let all = held_whole(&wants.sessions);
         let (of_claims, numbers): (Vec<&str>, Vec<i64>) = claims(&wants.sessions).unzip();
@@ -242,15 +241,13 @@ impl Loader<'_, '_> {
         let conn = self.conn;
         let names: Vec<&str> = depths.iter().map(|name| &**name).collect();
         let limits = !names.is_empty();
-        let (_, queues, kinds, limits, depths) = try_join5(
+        let (_, settings, depths) = try_join3(
             some(limits, conn.query(LIMITED, &[&names])),
-            some(needed, conn.query(QUEUES, &[])),
-            some(needed, conn.query(KINDS, &[])),
-            some(needed, conn.query(LIMITS, &[])),
+            some(needed, conn.query(SETTINGS, &[])),
             some(limits, conn.query(DEPTHS, &[&names])),
         )
         .await?;
-        Ok(SettingRows { queues, kinds, limits, depths })
+        Ok(SettingRows { settings, depths })
     }
 
     /// Sessions wanted because of wanted jobs.
@@ -320,16 +317,15 @@ pub(super) fn add_held(loaded: &mut Loaded, row: &Row) -> JobId {
 
 /// Adds settings of queues and kinds, limits, and depths of queues.
 pub(crate) fn add_settings(loaded: &mut Loaded, rows: SettingRows) -> Try<()> {
-    let SettingRows { queues, kinds, limits, depths } = rows;
-    let known = loaded.queues.get_or_insert_default();
-    for row in &queues {
-        known.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
-    }
-    for row in &kinds {
-        loaded.kinds.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
-    }
-    for row in &limits {
-        loaded.limits.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
+    let SettingRows { settings, depths } = rows;
+    let queues = loaded.queues.get_or_insert_default();
+    for row in &settings {
+        let (name, text) = (row.get::<_, &str>(1).into(), row.get(2));
+        match row.get::<_, i16>(0) {
+            0 => drop(queues.insert(name, codec::from_text(text)?)),
+            1 => drop(loaded.kinds.insert(name, codec::from_text(text)?)),
+            _ => drop(loaded.limits.insert(name, codec::from_text(text)?)),
+        }
     }
     for row in &depths {
         let depth: i64 = row.get(1);

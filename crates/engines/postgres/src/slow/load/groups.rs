@@ -6,7 +6,7 @@ use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::{Conn, Row};
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id};
-use futures_util::future::{try_join, try_join4, try_join5};
+use futures_util::future::{try_join, try_join4};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Timestamp;
 use windlass_core::model::Name;
@@ -108,15 +108,14 @@ impl Loader<'_, '_> {
         self.add_groups(loaded, &groups, rows).await
     }
 
-    /// Loads the settings, running jobs, and these meters of limits over all jobs, locked, in one round trip.
-    pub(crate) async fn gate(&self, limits: &BTreeSet<Name>, loaded: &mut Loaded) -> Try<()> {
+    /// Loads the settings, running jobs, and these meters of limits over all jobs, locked, in one round trip. Returns
+    /// `false` if a meter is not stored: the slow path adds it.
+    pub(crate) async fn gate(&self, limits: &BTreeSet<Name>, loaded: &mut Loaded) -> Try<bool> {
         let meters = limits.iter().map(|name| (name.clone(), String::new())).collect();
         let (grps, names) = columns(&meters);
         let conn = self.conn;
-        conn.prepare(&[ADD_LOCKS, LOCK, ALL_RUNNING, NOW]).await?;
-        let (settings, _, locked, running, now) = try_join5(
+        let (settings, locked, running, now) = try_join4(
             SettingRows::read(conn),
-            conn.query(ADD_LOCKS, &[&grps, &names]),
             conn.query(LOCK, &[&grps, &names]),
             conn.query(ALL_RUNNING, &[]),
             conn.query(NOW, &[]),
@@ -125,7 +124,14 @@ impl Loader<'_, '_> {
         self.tell_time(&now, loaded);
         add_settings(loaded, settings)?;
         add_meters(loaded, &locked)?;
-        self.add_running(loaded, &running).await
+        self.add_running(loaded, &running).await?;
+        Ok(locked.len() == names.len())
+    }
+
+    /// Prepares the statements of [`gate`](Self::gate).
+    pub(crate) async fn prepare_gate(conn: &Conn<'_>) -> Try<()> {
+        SettingRows::prepare(conn).await?;
+        conn.prepare(&[LOCK, ALL_RUNNING, NOW]).await
     }
 
     /// Locks and loads those of these groups that no other transaction has locked; notes whether it skipped any.
