@@ -1,6 +1,7 @@
 //! `cargo xtask test`: lint, tidy and every test, with the servers that tests need around them; `--fast` for the
 //! everyday loop, `--long` for what takes longer than CI has time for.
 
+use std::num::NonZero;
 use std::process::Command;
 
 use anyhow::Result;
@@ -91,6 +92,9 @@ fn nextest(options: &Options) -> Result<Command> {
         command.arg("--ignore-default-filter");
     }
     command.args(&options.filter);
+    // Many tests wait for processes, timers or the disk: one more uses what they leave of the processor.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    command.args(["--test-threads", &(cores + 1).to_string()]);
     raise_model_cases(&mut command, options);
     Ok(command)
 }
