@@ -145,19 +145,29 @@ CREATE TABLE key_line (
     PRIMARY KEY (queue, key, seq)
 ) WITHOUT ROWID;
 
--- Jobs of lanes with limits by group: those in the line of their group (ready 0), and those that have left it, are
--- ready and have not started (ready 1). `name` is the limit that a job waits for.
-CREATE TABLE group_job (
+-- Jobs of lanes with limits by group: those in the line of their group, and those that have left it, are ready and have
+-- not started. `name` is the limit that a job waits for. Ready jobs are in the order of claims, and not of groups, so that
+-- a claim deletes neighbours.
+CREATE TABLE group_line (
     lane     INTEGER NOT NULL,
     grp      TEXT NOT NULL,
-    ready    INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     run_at   INTEGER NOT NULL,
     seq      INTEGER NOT NULL,
     id       BLOB NOT NULL,
     cost     INTEGER NOT NULL,
     name     TEXT NOT NULL,
-    PRIMARY KEY (lane, grp, ready, priority, run_at, seq)
+    PRIMARY KEY (lane, grp, priority, run_at, seq)
+) WITHOUT ROWID;
+CREATE TABLE group_ready (
+    lane     INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    run_at   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    id       BLOB NOT NULL,
+    grp      TEXT NOT NULL,
+    cost     INTEGER NOT NULL,
+    PRIMARY KEY (lane, priority, run_at, seq)
 ) WITHOUT ROWID;
 
 -- The dependencies of jobs, by their position: the job that each waits for, and the rest as JSON.

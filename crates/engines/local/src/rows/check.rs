@@ -11,7 +11,7 @@ use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Rows as _, UniqueHold};
 
 /// Tables that can be rebuilt from the jobs.
-const DERIVED: [&str; 12] = [
+const DERIVED: [&str; 13] = [
     "ready",
     "scheduled",
     "aside",
@@ -22,7 +22,8 @@ const DERIVED: [&str; 12] = [
     "key_line",
     "deadline",
     "aging",
-    "group_job",
+    "group_line",
+    "group_ready",
     "unresolved",
 ];
 
@@ -123,7 +124,7 @@ impl SqliteRows<'_> {
 
     /// Compares the lines of groups with the jobs.
     fn misplaced_in_groups(&self) -> Result<Vec<String>> {
-        let sql = "SELECT id, ready FROM group_job";
+        let sql = "SELECT id, 0 FROM group_line UNION ALL SELECT id, 1 FROM group_ready";
         let listed =
             self.all(sql, [], |row| Ok((JobId::from_bytes(row.get(0)?), row.get::<_, bool>(1)?)))?;
         let mut listed: HashMap<JobId, bool> = listed.into_iter().collect();

@@ -189,8 +189,8 @@ impl Rows for SqliteRows<'_> {
         let Some(number) = self.lanes.known(&lane.0, &lane.1).filter(|_| waits) else {
             return Ok(GroupLine { first: None, ahead, opens_at });
         };
-        let sql = "SELECT priority, run_at, seq, id, cost, name FROM group_job
-            WHERE lane = ?1 AND grp = ?2 AND ready = 0 ORDER BY priority, run_at, seq LIMIT 1";
+        let sql = "SELECT priority, run_at, seq, id, cost, name FROM group_line
+            WHERE lane = ?1 AND grp = ?2 ORDER BY priority, run_at, seq LIMIT 1";
         let first = self.one(sql, params![number, group], |row| {
             let (run_at, seq): (i64, i64) = (row.get(1)?, row.get(2)?);
             Ok(LineHead {

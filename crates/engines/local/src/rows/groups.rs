@@ -1,4 +1,4 @@
-//! Jobs of lanes with limits by group: the lines in the table `group_job`, their counts in memory.
+//! Jobs of lanes with limits by group: those in line and those that are ready in tables, their counts in memory.
 
 use super::load::failed;
 use rusqlite::{Connection, params};
@@ -8,7 +8,7 @@ use windlass_core::policy::Ahead;
 use windlass_core::{Result, Timestamp};
 use windlass_executor::{Entry, LaneKey, LimitCounts, LinePlace, Openings};
 
-/// The row of a job in `group_job`.
+/// The row of a job in `group_line` or `group_ready`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupRow {
     /// Whether the job has left the line and is ready.
@@ -35,33 +35,44 @@ impl GroupRow {
 
     /// Writes the row.
     pub(super) fn insert(&self, conn: &Connection, lane: i64, id: &[u8; 16]) -> Result<()> {
-        let LinePlace { priority, run_at, seq } = self.place;
-        let sql = "INSERT INTO group_job (lane, grp, ready, priority, run_at, seq, id, cost, name)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let Self { ready, place, group, cost, limit } = self;
+        let LinePlace { priority, run_at, seq } = place;
         let (run_at, seq) = (run_at.as_millis(), seq.cast_signed());
-        let row = params![
-            lane,
-            self.group,
-            self.ready,
-            priority,
-            run_at,
-            seq,
-            id,
-            self.cost,
-            &*self.limit
-        ];
-        let run = || conn.prepare_cached(sql)?.execute(row);
+        let run = || match ready {
+            true => conn
+                .prepare_cached(
+                    "INSERT INTO group_ready (lane, priority, run_at, seq, id, grp, cost)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![lane, priority, run_at, seq, id, group, cost]),
+            false => conn
+                .prepare_cached(
+                    "INSERT INTO group_line (lane, grp, priority, run_at, seq, id, cost, name)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                )?
+                .execute(params![lane, group, priority, run_at, seq, id, cost, &**limit]),
+        };
         run().map(|_| ()).map_err(|error| failed(&error))
     }
 
     /// Deletes the row.
     pub(super) fn delete(&self, conn: &Connection, lane: i64) -> Result<()> {
         let LinePlace { priority, run_at, seq } = self.place;
-        let sql = "DELETE FROM group_job WHERE lane = ?1 AND grp = ?2 AND ready = ?3
-            AND priority = ?4 AND run_at = ?5 AND seq = ?6";
         let (run_at, seq) = (run_at.as_millis(), seq.cast_signed());
-        let row = params![lane, self.group, self.ready, priority, run_at, seq];
-        let run = || conn.prepare_cached(sql)?.execute(row);
+        let run = || match self.ready {
+            true => conn
+                .prepare_cached(
+                    "DELETE FROM group_ready
+                    WHERE lane = ?1 AND priority = ?2 AND run_at = ?3 AND seq = ?4",
+                )?
+                .execute(params![lane, priority, run_at, seq]),
+            false => conn
+                .prepare_cached(
+                    "DELETE FROM group_line
+                    WHERE lane = ?1 AND grp = ?2 AND priority = ?3 AND run_at = ?4 AND seq = ?5",
+                )?
+                .execute(params![lane, self.group, priority, run_at, seq]),
+        };
         run().map(|_| ()).map_err(|error| failed(&error))
     }
 }
@@ -88,9 +99,10 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Counts the jobs in the table; `lane` is the name of a lane.
+    /// Counts the jobs in the tables; `lane` is the name of a lane.
     pub(super) fn read(conn: &Connection, lane: &dyn Fn(i64) -> Option<LaneKey>) -> Result<Self> {
-        let sql = "SELECT lane, grp, ready, count(*), sum(cost) FROM group_job GROUP BY 1, 2, 3";
+        let sql = "SELECT lane, grp, 0, count(*), sum(cost) FROM group_line GROUP BY 1, 2
+            UNION ALL SELECT lane, grp, 1, count(*), sum(cost) FROM group_ready GROUP BY 1, 2";
         type Row = (i64, String, bool, i64, i64);
         let read = || -> rusqlite::Result<Vec<Row>> {
             let mut statement = conn.prepare_cached(sql)?;

@@ -64,7 +64,7 @@ pub(super) struct Before {
     pub(super) queue: Name,
     /// Whether it has a row in `unresolved`.
     pub(super) unresolved: bool,
-    /// Its row in `group_job`.
+    /// Its row in `group_line` or `group_ready`.
     pub(super) group: Option<GroupRow>,
     pub(super) parts: Parts,
     pub(super) policy: Policy,
