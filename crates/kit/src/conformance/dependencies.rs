@@ -6,7 +6,9 @@ use crate::rig::{Rig, assert_code};
 use windlass_core::JobId;
 use windlass_core::engine::{Change, Outcome, Work};
 use windlass_core::limits::{INPUT_BYTES_MAX, RESULT_BYTES_MAX, RETENTION_FINISHED_DEFAULT_MS};
-use windlass_core::model::{Dependency, Due, Finish, Input, Job, NewJob, OnFailure, Part, State};
+use windlass_core::model::{
+    Dependency, Due, Finish, Input, Job, Limit, NewJob, OnFailure, Part, State,
+};
 use windlass_core::policy::{OnConflict, Retention, Unique};
 use windlass_core::time::{HOUR_MS, MINUTE_MS, SECOND_MS};
 
@@ -236,10 +238,21 @@ pub(super) async fn the_ends_of_dependents_resolve_their_dependents(rig: Rig) {
 }
 
 pub(super) async fn a_job_that_completes_plainly_does_not_forget_a_late_dependent(rig: Rig) {
-    if !rig.has_flows().await {
-        return;
+    if rig.has_flows().await {
+        depend_late(&rig).await;
     }
-    // Ready, and running, when the dependency is added.
+}
+
+pub(super) async fn a_job_under_a_limit_by_group_does_not_forget_a_late_dependent(rig: Rig) {
+    if rig.has_flows().await && rig.limited(Limit::max_running(5).by_group()).await {
+        // Engines may complete the later of several jobs of a group faster.
+        depend_late(&rig).await;
+        depend_late(&rig).await;
+    }
+}
+
+/// Adds dependencies on a job that is ready, and on one that is running.
+async fn depend_late(rig: &Rig) {
     let session = rig.session().await;
     let ready = rig.enqueue_one().await;
     let after_ready = rig.enqueue(after(ready, OnFailure::Fail)).await;
@@ -254,6 +267,7 @@ pub(super) async fn a_job_that_completes_plainly_does_not_forget_a_late_dependen
     rig.settle(&claimed, Outcome::DONE).await;
     rig.assert_state(after_running, State::Available).await;
     rig.assert_sound().await;
+    assert_eq!(rig.drain(9).await, [after_running]);
 }
 
 pub(super) async fn a_dependent_that_is_not_due_or_paused_waits_for_both(rig: Rig) {

@@ -7,6 +7,9 @@ use windlass_core::limits::CLAIM_BATCH_MAX;
 use windlass_core::model::{Due, JobError, KindPatch, Limit, NewJob, QueuePatch, State};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
 
+/// Rounds of two calls at the same time.
+const RACES: u32 = 40;
+
 fn of_group(group: &str) -> NewJob {
     Rig::job().group(group)
 }
@@ -239,6 +242,26 @@ pub(super) async fn concurrent_claims_share_the_slots(rig: Rig) {
     assert!(running.len() <= 3, "{} run", running.len());
     running.extend(rig.take(&session, 5).await);
     assert_eq!(running.len(), 3);
+}
+
+/// The end of the only running job of a group and the next enqueue at the same time: whichever comes first, the new job
+/// has a slot afterwards. It must not wait for an end that was not to be seen yet.
+pub(super) async fn a_job_that_arrives_while_the_last_one_ends_has_its_slot(rig: Rig) {
+    if !rig.limited(Limit::max_running(1).by_group()).await {
+        return;
+    }
+    let session = rig.long_session().await;
+    rig.enqueue(of_group("g")).await;
+    for round in 0..RACES {
+        let running = rig.take(&session, 2).await;
+        assert_eq!(running.len(), 1, "round {round}");
+        let (enqueuer, settler) = (rig.clone(), rig.clone());
+        let arrives = tokio::spawn(async move { enqueuer.enqueue(of_group("g")).await });
+        let ends = tokio::spawn(async move { settler.settle(&running[0], Outcome::DONE).await });
+        arrives.await.expect("an enqueue");
+        ends.await.expect("a settle");
+    }
+    rig.assert_sound().await;
 }
 
 pub(super) async fn a_job_that_waits_for_one_limit_holds_none_of_the_others(rig: Rig) {
