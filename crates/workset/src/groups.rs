@@ -109,6 +109,11 @@ impl<X> Loaded<X> {
         !self.limits.is_empty() && self.group_limits(lane).next().is_some()
     }
 
+    /// Whether any group is loaded.
+    pub fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     /// Whether a group is loaded.
     pub fn has_group(&self, group: &str) -> bool {
         self.groups.contains_key(group)

@@ -99,9 +99,9 @@ impl NewJob {
 
 impl Job {
     /// Whether a completion without [further requests](SettleItem::plain) ends the lease, records the end, and does
-    /// nothing else: no key to free, no line of a group to examine, no dependent to resolve, and no retention of its own. `by_group`: limits by
-    /// group count the job. The end of a job under a limit over all jobs concerns no other job: the next claim counts
-    /// anew.
+    /// nothing else: no key to free, no line of a group to examine, no dependent to resolve, and no retention of its own.
+    /// `by_group`: limits by group count the job, and jobs of its group may wait. The end of a job under a limit over all
+    /// jobs concerns no other job: the next claim counts anew.
     pub const fn completes_plainly(&self, by_group: bool) -> bool {
         let Self {
             header,

@@ -22,6 +22,7 @@ use crate::upkeep::LockBackoff;
 use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     fast_paths: FastPaths,
     /// Queues under limits over all jobs.
     pub(crate) gates: Gates,
+    /// Whether limits by group counted jobs of the last settle: the next one locks their groups on the fast path.
+    pub(crate) settles_in_groups: AtomicBool,
 }
 
 /// How often a claim is repeated that took no job because all that it read went back to their lines, or because their
@@ -128,6 +131,7 @@ impl PostgresEngine {
             ids: Mutex::default(),
             fast_paths: options.fast_paths,
             gates: Gates::default(),
+            settles_in_groups: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -208,6 +212,9 @@ impl PostgresEngine {
         lanes.extend(self.lanes_of_moves(&moves::of_reports(&request.items)).await?);
         let settled = self.perform(Needs::Durable, wants, lanes, |run, now| {
             run.rows().expect_follow_ups(&request.items);
+            if run.rows().base().has_groups() {
+                self.inner.settles_in_groups.store(true, Ordering::Relaxed);
+            }
             run.settle(&request, now)
         });
         let mut settled = settled.await?;
@@ -220,12 +227,17 @@ impl PostgresEngine {
 
     /// Executes a claim of any kind, on the slow path. It never waits for the lock of a group: its worker may stop while
     /// the server still waits, and would then hold up the group.
-    async fn claim_slow(&self, request: &Claim) -> Result<Stamped<Claimed>> {
+    pub(crate) async fn claim_slow(&self, request: &Claim) -> Result<Stamped<Claimed>> {
         let mut tries = 0;
+        let queue = request.plain().map(|plain| plain.queue);
         loop {
             let claim = |run: &mut Run<'_>, now| {
                 let claimed = run.claim(request, now)?;
                 let loaded = run.rows().base();
+                if let Some(queue) = queue {
+                    let has_groups = loaded.is_grouped(&(queue.clone(), "".into()));
+                    self.inner.gates.note_groups(queue, has_groups);
+                }
                 Ok((claimed, run.rows().deferred(), loaded.skipped_groups))
             };
             let wants = Wants::of_claim(request);

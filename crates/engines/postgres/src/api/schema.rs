@@ -8,7 +8,7 @@
 use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::entries::SEQ_BITS;
 use crate::rows::lanes::{DOOMED_MS, USED_MS};
-use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, REMOVED, SUSPECT};
+use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, PLAIN_IN_GROUP, REMOVED, SUSPECT};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use windlass_core::engine::OTHER_TENANT;
@@ -25,10 +25,11 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 50] = [
+    let numbers: [(&str, i64); 51] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
         ("flag_plain_alone", PLAIN_ALONE.into()),
+        ("flag_plain_in_group", PLAIN_IN_GROUP.into()),
         ("flag_costly", COSTLY.into()),
         ("expires", EXPIRES.into()),
         ("removed", REMOVED.into()),

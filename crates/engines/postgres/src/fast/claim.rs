@@ -7,7 +7,7 @@ use crate::conn::{Conn, Lent, Params};
 use crate::engine::PostgresEngine;
 use crate::fast::scan_cursor::{Ranges, ScanStart};
 use crate::rows::entries::{self, at, job_columns};
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join5};
 use std::sync::LazyLock;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimed, PlainClaim, Stamped};
@@ -80,9 +80,12 @@ pub(super) struct Answer {
 }
 
 impl<'a> FastClaim<'a> {
-    /// This claim, if it is plain.
+    /// This claim, if it is plain, and no limit by group is known of its queue.
     pub(crate) fn of(claim: &'a Claim, engine: &PostgresEngine) -> Option<Self> {
         let PlainClaim { session, claim_no, queue, kinds, limit } = claim.plain()?;
+        if engine.inner.gates.is_by_group(queue) {
+            return None;
+        }
         let random = &engine.inner.shared.random;
         Some(Self {
             claim,
@@ -191,11 +194,16 @@ impl<'a> FastClaim<'a> {
         ];
         let (of_jobs, of_parts): (Params<'_>, Params<'_>) =
             (&[session, claim_no, &payload], &[session, claim_no, &bits]);
-        let (summary, jobs, parts, ()) = try_join4(
+        let commit = |now: bool| async move {
+            if commits && now { conn.command("COMMIT").await } else { Ok(()) }
+        };
+        // Under limits, before it reads the jobs: claims under the same limits wait for it.
+        let (summary, (), jobs, parts, ()) = try_join5(
             conn.query(self.statement(), to_claim),
+            commit(is_counted),
             conn.query(LEASED, of_jobs),
             conn.query(LEASED_PARTS, of_parts),
-            async { if commits { conn.command("COMMIT").await } else { Ok(()) } },
+            commit(!is_counted),
         )
         .await?;
         Ok(Answer { locked, summary, jobs, parts })

@@ -22,32 +22,56 @@ use windlass_executor::{Executor, LaneKey};
 /// Maximum number of queues whose limits are remembered.
 const QUEUES_MAX: usize = 10_000;
 
-/// The limits of queues under limits over all jobs, as their last claim found them. The next claim reads them again.
+/// The limits of queues as their last claim found them. The next claim reads them again.
 #[derive(Default)]
 pub(crate) struct Gates {
-    limits: Mutex<HashMap<Name, BTreeSet<Name>>>,
+    gates: Mutex<HashMap<Name, Gate>>,
+}
+
+/// The limits of a queue.
+#[derive(Clone)]
+enum Gate {
+    /// All of them count all jobs.
+    OverAll(BTreeSet<Name>),
+    /// Some count by group: claims take the slow path.
+    ByGroup,
 }
 
 impl Gates {
-    /// Notes a queue under such limits. Its next claim learns their names.
+    /// Notes a queue under limits over all jobs. Its next claim learns their names.
     pub(super) fn note(&self, queue: &Name) {
-        let mut all = lock(&self.limits);
-        if all.len() < QUEUES_MAX {
-            all.entry(queue.clone()).or_default();
+        let mut gates = lock(&self.gates);
+        if gates.len() < QUEUES_MAX {
+            gates.entry(queue.clone()).or_insert_with(|| Gate::OverAll(BTreeSet::new()));
         }
     }
 
-    /// The limits of a queue; `None` if it had none.
+    /// The limits over all jobs of a queue; `None` if it had no limits, or limits by group.
     pub(crate) fn of(&self, queue: &Name) -> Option<BTreeSet<Name>> {
-        lock(&self.limits).get(queue).cloned()
+        match lock(&self.gates).get(queue)? {
+            Gate::OverAll(limits) => Some(limits.clone()),
+            Gate::ByGroup => None,
+        }
     }
 
-    fn set(&self, queue: &Name, limits: BTreeSet<Name>) {
-        let mut all = lock(&self.limits);
-        if limits.is_empty() {
-            all.remove(queue);
-        } else if all.len() < QUEUES_MAX {
-            all.insert(queue.clone(), limits);
+    /// Whether a queue had limits by group.
+    pub(crate) fn is_by_group(&self, queue: &Name) -> bool {
+        matches!(lock(&self.gates).get(queue), Some(Gate::ByGroup))
+    }
+
+    /// Notes whether a queue has limits by group.
+    pub(crate) fn note_groups(&self, queue: &Name, has_groups: bool) {
+        if has_groups != self.is_by_group(queue) {
+            self.set(queue, has_groups.then_some(Gate::ByGroup));
+        }
+    }
+
+    fn set(&self, queue: &Name, gate: Option<Gate>) {
+        let mut gates = lock(&self.gates);
+        match gate {
+            None => drop(gates.remove(queue)),
+            Some(gate) if gates.len() < QUEUES_MAX => drop(gates.insert(queue.clone(), gate)),
+            Some(_) => {}
         }
     }
 }
@@ -79,8 +103,16 @@ impl PostgresEngine {
         // No kind: the statement leaves kinds with limits to the slow path.
         let lane: LaneKey = (queue.clone(), "".into());
         let listed: BTreeSet<Name> = loaded.names_of_limits(&lane).into_iter().collect();
-        gates.set(&queue, listed.clone());
-        if listed != expected || !is_complete || loaded.is_grouped(&lane) {
+        let is_grouped = loaded.is_grouped(&lane);
+        gates.set(
+            &queue,
+            match (is_grouped, listed.is_empty()) {
+                (true, _) => Some(Gate::ByGroup),
+                (false, true) => None,
+                (false, false) => Some(Gate::OverAll(listed.clone())),
+            },
+        );
+        if listed != expected || !is_complete || is_grouped {
             conn.command("ROLLBACK").await?;
             return Ok(None);
         }

@@ -6,8 +6,9 @@ use crate::conn::{Conn, Lent, Row};
 use crate::engine::PostgresEngine;
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id};
-use futures_util::future::{join, try_join};
+use futures_util::future::{join, try_join, try_join4};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 use windlass_core::engine::{
     Claimed, Item, PlainReport, Settle, SettleItem, SettleReply, Settled, Stamped,
@@ -16,6 +17,13 @@ use windlass_core::model::{AttemptEnd, State};
 use windlass_core::{JobId, Result, Timestamp};
 
 const SETTLE: &str = include_str!("../../sql/settle.sql");
+/// Locks the groups of running jobs that limits by group count, against verbs that let jobs wait or start, and names them
+/// to the statement above. Completions of other jobs of these groups go on.
+const LOCK_GROUPS: &str = "WITH locked AS MATERIALIZED (
+        SELECT m.grp FROM (
+            SELECT DISTINCT e.grp FROM unnest($1::uuid[]) w (id) JOIN {s}.lease e ON e.id = ANY(ARRAY[w.id])) w
+        JOIN {s}.meter m ON m.grp = ANY(ARRAY[w.grp]) AND m.name = '' ORDER BY w.grp FOR SHARE OF m)
+    SELECT set_config('windlass.groups', array_agg(grp)::text, true), count(*) FROM locked";
 
 /// Reports that may complete plain jobs; the statement decides.
 pub(crate) struct Completions<'a> {
@@ -58,6 +66,28 @@ impl<'a> Completions<'a> {
             Completed { now: at(row.get(0)), settled, makes_room: row.get(3) }
         };
         Ok(rows.first().map(completed).unwrap_or_default())
+    }
+
+    /// Completes plain jobs, also those in groups without waiting jobs, in a transaction of its own. Notes if there were no
+    /// groups.
+    async fn complete_in_groups(
+        &self,
+        conn: &Lent,
+        receipt: Uuid,
+        now: Option<i64>,
+        in_groups: &AtomicBool,
+    ) -> Try<Completed> {
+        // Sent in this order, in one round trip.
+        let ((), locked, completed, ()) = try_join4(
+            conn.command("BEGIN"),
+            conn.query(LOCK_GROUPS, &[&self.ids]),
+            self.complete(conn, Some(receipt), now),
+            conn.command("COMMIT"),
+        )
+        .await?;
+        let groups = locked.first().map_or(0, |row| row.get::<_, i64>(1));
+        in_groups.store(groups > 0, Ordering::Relaxed);
+        Ok(completed)
     }
 
     /// Completes plain jobs in an application's transaction; returns the jobs.
@@ -119,9 +149,17 @@ impl PostgresEngine {
             Ok(Settled::new(item.id, end, state))
         };
         let claim_left = claim.filter(|_| claimed.is_none());
-        if settled.len() == request.items.len() && claim_left.is_none() {
+        if settled.len() == request.items.len() {
             let items = request.items.iter().map(plain).collect();
-            return Ok(Some(Stamped { now, epoch, value: SettleReply::new(items, claimed) }));
+            let Some(claim) = claim_left else {
+                return Ok(Some(Stamped { now, epoch, value: SettleReply::new(items, claimed) }));
+            };
+            return Ok(Some(match self.claim_slow(claim).await {
+                Ok(claimed) => claimed.map(|claimed| SettleReply::new(items, Some(Ok(claimed)))),
+                Err(error) => {
+                    Stamped { now, epoch, value: SettleReply::new(items, Some(Err(error))) }
+                }
+            }));
         }
         let mut rest = Settle::new(request.items.iter().filter(|item| !done(item)).cloned());
         rest.claim = claim_left.cloned();
@@ -144,7 +182,7 @@ impl PostgresEngine {
         claim: Option<FastClaim<'_>>,
     ) -> Try<(Completed, Try<Next>)> {
         // Ahead of time: only prepared statements are sent in order.
-        try_join(conn.prepare(&[SETTLE]), FastClaim::prepare(conn)).await?;
+        try_join(conn.prepare(&[LOCK_GROUPS, SETTLE]), FastClaim::prepare(conn)).await?;
         let receipt = Uuid::from_u128(self.inner.shared.random.next_u128());
         let settle = self.complete_on(conn, completions, receipt);
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
@@ -176,7 +214,11 @@ impl PostgresEngine {
         receipt: Uuid,
     ) -> Try<Completed> {
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
-        let completed = completions.complete(conn, Some(receipt), now).await?;
+        let in_groups = &self.inner.settles_in_groups;
+        let completed = match conn.has_session() && in_groups.load(Ordering::Relaxed) {
+            true => completions.complete_in_groups(conn, receipt, now, in_groups).await?,
+            false => completions.complete(conn, Some(receipt), now).await?,
+        };
         Ok(Completed { now: self.inner.shared.now(completed.now), ..completed })
     }
 }

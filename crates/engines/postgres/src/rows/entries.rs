@@ -248,6 +248,8 @@ fn add_end(row: &Row, entry: &mut Entry) -> Result<()> {
     let (ended_at, started_at) = (at(row.get(33)), at(row.get(36)));
     entry.job.header.counters.attempt = counter(row.get(37));
     entry.job.header.counters.crashes = 0;
+    // Those of the ready job, if `life` has them.
+    entry.job.limits.clear();
     entry.job.started_at = Some(started_at);
     entry.leased = Some(Leased {
         lease: codec::lease(token),

@@ -51,12 +51,11 @@ const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
         (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id AND rank >= $4
             ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) AND NOT l.metered /* busy */";
-/// Heads of open lanes with limits, and their definitions.
-const HEADS_METERED: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags, j.spec
+/// Heads of open lanes with limits.
+const HEADS_METERED: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
     FROM {s}.open_lane l CROSS JOIN LATERAL
         (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id AND rank >= $4
             ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
-    JOIN {s}.job j ON j.id = ANY(ARRAY[r.id])
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) AND l.metered";
 /// Heads of open lanes that are not idle.
 static HEADS_BUSY: LazyLock<String> =
@@ -71,12 +70,29 @@ pub(crate) const PLAIN: i16 = 2;
 pub(crate) const PLAIN_ALONE: i16 = 4;
 /// The start of the job takes another number of tokens than one.
 pub(crate) const COSTLY: i16 = 8;
+/// A limit by group counts the job. It can be completed like a plain one while its group is locked and no job of the
+/// group waits.
+pub(crate) const PLAIN_IN_GROUP: i16 = 16;
 
 /// Ready jobs that a claim reads of a lane with limits at least: it may return some of them to their lines.
 const METERED_MIN: i64 = 32;
 
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
     conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, SETTINGS, DEPTHS]).await
+}
+
+/// Ready jobs of lanes with limits, locked, and groups of their queues whose time has come.
+#[derive(Default)]
+pub(super) struct Metered {
+    heads: Vec<(LaneKey, Head)>,
+    due: BTreeSet<String>,
+}
+
+impl Metered {
+    /// All of them are read, because the claim may return some to their lines.
+    fn ids(&self) -> impl Iterator<Item = Uuid> {
+        self.heads.iter().map(|(_, head)| head.id.as_uuid())
+    }
 }
 
 /// Rows of settings and depths.
@@ -162,16 +178,17 @@ impl Loader<'_, '_> {
         if let Some(claim) = wants.heads.as_ref().filter(|_| wants.locks_nothing_more()) {
             let heads = self.or_everywhere(heads, claim).await?;
             jobs.heads = add_heads(loaded, &heads, claim);
-            jobs.heads.extend(self.metered_heads(claim, loaded).await?);
+            jobs.metered = self.metered_heads(claim, loaded).await?;
+            jobs.heads.extend(jobs.metered.ids());
         }
         Ok(())
     }
 
     /// Ready jobs of lanes with limits for a claim. The meters of limits over all jobs come first: a transaction with
-    /// locks on ready jobs waits for nothing. Groups that other transactions have locked are skipped with their jobs.
-    async fn metered_heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<Vec<Uuid>> {
+    /// locks on ready jobs waits for nothing.
+    async fn metered_heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<Metered> {
         if !is_metered(claim, loaded) {
-            return Ok(Vec::new());
+            return Ok(Metered::default());
         }
         let conn = self.conn;
         let (queues, kinds, limit, from) = wanted(claim);
@@ -183,23 +200,38 @@ impl Loader<'_, '_> {
             self.due_groups(&queues, loaded.now),
         )
         .await?;
-        let mut groups: BTreeSet<String> = due.into_iter().map(|(_, it)| it.group).collect();
-        let mut heads = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let (lane, head) = head(row);
-            let group = match loaded.is_grouped(&lane) {
-                true => Some(codec::from_text::<codec::Spec>(row.get(6))?.limit_group().to_owned()),
-                false => None,
-            };
-            groups.extend(group.clone());
-            heads.push((lane, head, group));
+        let heads = rows.iter().map(head).collect();
+        Ok(Metered { heads, due: due.into_iter().map(|(_, it)| it.group).collect() })
+    }
+
+    /// Adds these ready jobs, which were read, and their groups. Skips groups that other transactions have locked, with
+    /// their jobs.
+    pub(super) async fn add_metered(
+        &self,
+        metered: Metered,
+        claim: &Claim,
+        loaded: &mut Loaded,
+    ) -> Try<()> {
+        let Metered { heads, due: mut groups } = metered;
+        if heads.is_empty() && groups.is_empty() {
+            return Ok(());
         }
+        let group = |lane: &LaneKey, head: &Head, loaded: &Loaded| {
+            let found = loaded.jobs.get(&head.id)?.found.as_ref();
+            found
+                .filter(|_| loaded.is_grouped(lane))
+                .map(|it| it.entry.job.header.limit_group().to_owned())
+        };
+        groups.extend(heads.iter().filter_map(|(lane, head)| group(lane, head, loaded)));
         self.try_groups(groups, loaded).await?;
-        heads.retain(|(.., group)| group.as_ref().is_none_or(|group| loaded.has_group(group)));
-        // All of them, because the claim may return some to their lines.
-        let ids = heads.iter().map(|(_, head, _)| head.id.as_uuid()).collect();
-        drop(loaded.add_heads(claim, heads.into_iter().map(|(lane, head, _)| (lane, head))));
-        Ok(ids)
+        let (free, skipped): (Vec<_>, Vec<_>) = heads.into_iter().partition(|(lane, head)| {
+            group(lane, head, loaded).is_none_or(|group| loaded.has_group(&group))
+        });
+        for (_, head) in skipped {
+            loaded.jobs.remove(&head.id);
+        }
+        drop(loaded.add_heads(claim, free.into_iter()));
+        Ok(())
     }
 
     /// The leases of sessions.
@@ -221,10 +253,12 @@ impl Loader<'_, '_> {
         let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit, &from]).await?;
         let rows = self.or_everywhere(rows, claim).await?;
         let mut heads = add_heads(loaded, &rows, claim);
-        heads.extend(self.metered_heads(claim, loaded).await?);
+        let metered = self.metered_heads(claim, loaded).await?;
+        heads.extend(metered.ids());
         heads.retain(|id| !loaded.is_locked(&job_id(*id)));
         let wants = Wants { parts: claim.parts, ..Wants::default() };
-        self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
+        self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await?;
+        self.add_metered(metered, claim, loaded).await
     }
 
     /// These heads; if there are none, heads of idle lanes.

@@ -6,7 +6,7 @@ use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::{Conn, Row};
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id};
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join3, try_join4};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Timestamp;
 use windlass_core::model::Name;
@@ -147,11 +147,16 @@ impl Loader<'_, '_> {
         }
         let (names, conn) = (vec![GROUP_LOCK; new.len()], self.conn);
         conn.prepare(&[ADD_LOCKS, LOCK_FREE]).await?;
-        let (_, locked) = try_join(
-            conn.query(ADD_LOCKS, &[&new, &names]),
-            conn.query(LOCK_FREE, &[&new, &names]),
-        )
-        .await?;
+        let mut locked = conn.query(LOCK_FREE, &[&new, &names]).await?;
+        if locked.len() < new.len() {
+            // Others hold the missing ones, or they do not exist yet.
+            let (_, again) = try_join(
+                conn.query(ADD_LOCKS, &[&new, &names]),
+                conn.query(LOCK_FREE, &[&new, &names]),
+            )
+            .await?;
+            locked = again;
+        }
         let free: BTreeSet<String> = locked.iter().map(|row| row.get(0)).collect();
         loaded.skipped_groups |= free.len() < new.len();
         if free.is_empty() {
@@ -306,19 +311,20 @@ impl<'a> Groups<'a> {
         conn.prepare(&[METERS, LANES, LINES, RUNNING]).await
     }
 
-    /// The rows of meters, lanes, lines and running jobs, in one round trip.
+    /// The rows of meters, lanes, lines and running jobs, in one round trip; in two if jobs are in line.
     async fn read(&self, conn: &Conn<'_>, of_lanes: &'static str) -> Try<[Vec<Row>; 4]> {
         let Self { names, chunks } = self;
         if names.is_empty() {
             return Ok(Default::default());
         }
-        let (meters, lanes, lines, running) = try_join4(
+        let (meters, lanes, running) = try_join3(
             conn.query(METERS, &[names]),
             conn.query(of_lanes, &[names]),
-            conn.query(LINES, &[names, chunks]),
             conn.query(RUNNING, &[names]),
         )
         .await?;
+        let wait = lanes.iter().any(|lane| lane.get::<_, i64>(2) > 0);
+        let lines = some(wait, conn.query(LINES, &[names, chunks])).await?;
         Ok([meters, lanes, lines, running])
     }
 }

@@ -19,10 +19,13 @@ use crate::slow::save::{Saves, WorkingSet, saves};
 pub(crate) use due::{EXPIRES, REMOVED};
 pub(crate) use edges::{UNRESOLVED_MAX, inputs_of};
 use futures_util::future::{try_join, try_join3, try_join4};
+use gather::Metered;
 pub(crate) use gather::{
-    CONFIGURE_LOCK, COSTLY, PLAIN, PLAIN_ALONE, SUSPECT, SettingRows, add_settings, session,
+    CONFIGURE_LOCK, COSTLY, PLAIN, PLAIN_ALONE, PLAIN_IN_GROUP, SUSPECT, SettingRows, add_settings,
+    session,
 };
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::JobId;
@@ -75,6 +78,8 @@ struct Jobs {
     own: Vec<Uuid>,
     /// Locked already by their row in `ready`.
     heads: Vec<Uuid>,
+    /// Those of them whose starts the executor decides.
+    metered: Metered,
     /// Skip `own` jobs that other transactions have locked.
     skip_held: bool,
 }
@@ -132,6 +137,9 @@ impl Store for Loader<'_, '_> {
             }
             self.groups(&wants, loaded).await?;
             self.read(&wants, loaded, &jobs).await?;
+            if let Some(claim) = &claim {
+                self.add_metered(mem::take(&mut jobs.metered), claim, loaded).await?;
+            }
             // Everything else was read with the first jobs.
             let nothing = Wants { parts: wants.parts, ..Wants::default() };
             for jobs in &rest {

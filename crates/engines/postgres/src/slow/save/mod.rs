@@ -10,7 +10,7 @@ use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::codec::{self, Spec, Tail};
 use crate::rows::entries::{CANCEL_REQUESTED, FOLLOWED, Found, HOLDS_KEY, JobRow};
 use crate::rows::lanes::Lanes;
-use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, SUSPECT};
+use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, PLAIN_IN_GROUP, SUSPECT};
 pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::{InGroup, Place};
@@ -307,10 +307,12 @@ impl Saver<'_> {
         // The session of a single claim ends with its last lease, which the fast path would not notice.
         let header = &entry.job.header;
         let by_group = self.set.counts_groups(&(header.queue.clone(), header.kind.clone()));
-        let marks = match entry.job.completes_plainly(by_group) {
-            true if self.set.is_alone(&leased.session) => PLAIN_ALONE,
-            true => PLAIN,
-            false => 0,
+        let is_plain = entry.job.completes_plainly(false);
+        let marks = match (is_plain, by_group, self.set.is_alone(&leased.session)) {
+            (true, false, true) => PLAIN_ALONE,
+            (true, false, false) => PLAIN,
+            (true, true, false) => PLAIN_IN_GROUP,
+            (true, true, true) | (false, ..) => 0,
         };
         self.rows.lease.push(
             entry.id().as_uuid(),
