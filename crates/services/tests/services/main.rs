@@ -2,6 +2,7 @@
 
 mod bulk;
 mod clock;
+mod completion;
 mod dead_bytes;
 mod durable;
 mod explaining;
