@@ -1,6 +1,7 @@
 //! The promises of the services, by their effects on real engines.
 
 mod bulk;
+mod checks;
 mod clock;
 mod completion;
 mod dead_bytes;
