@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_core::engine::Field;
+use windlass_core::limits::CHECK_PER_MILLE;
 use windlass_core::model::Order;
 use windlass_core::policy::Backoff;
 
@@ -75,6 +76,21 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
 }
 
+/// Parses a share in percent, with up to one decimal, as a number out of 1,000.
+pub(crate) fn per_mille(text: &str) -> Result<u32, String> {
+    let wrong = || format!("invalid share {text:?}; write it in percent, from 0.1% to 100%");
+    let number = text.strip_suffix('%').ok_or_else(wrong)?;
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |part: &str, length| {
+        (1..=length).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !is_number(whole, 3) || !is_number(tenths, 1) {
+        return Err(wrong());
+    }
+    let share = format!("{whole}{tenths}").parse().map_err(|_| wrong())?;
+    if CHECK_PER_MILLE.contains(&u64::from(share)) { Ok(share) } else { Err(wrong()) }
+}
+
 /// Parses a time in RFC 3339 format.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     chrono::DateTime::parse_from_rfc3339(text)
@@ -132,6 +148,16 @@ pub(crate) fn time_limit(text: &str) -> Result<Limit<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_read_in_percent() {
+        for (text, share) in [("10%", 100), ("2.5%", 25), ("0.1%", 1), ("100%", 1_000)] {
+            assert_eq!(per_mille(text), Ok(share));
+        }
+        for wrong in ["", "%", "10", "0%", "0.05%", "101%", "-1%", "1.%", ".5%", "1e1%"] {
+            assert!(per_mille(wrong).unwrap_err().contains("in percent"), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_are_read_as_people_write_them() {

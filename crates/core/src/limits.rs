@@ -269,6 +269,9 @@ pub const SCHEMA_BYTES_MAX: usize = 48 * 1024;
 /// Levels of nesting of a schema.
 pub const SCHEMA_DEPTH_MAX: usize = 32;
 
+/// Allowed sample of completed jobs that a kind's check covers, out of 1,000.
+pub const CHECK_PER_MILLE: std::ops::RangeInclusive<u64> = 1..=1_000;
+
 /// Buckets into which a circuit breaker divides its window.
 pub const BREAKER_BUCKETS_MAX: usize = 10;
 /// Allowed window and probe interval of a circuit breaker.

@@ -1,7 +1,7 @@
 //! Jobs that join one that waits already: children of a job that reports, and members added to an open group.
 //!
-//! All jobs of such a report are new and depend on new jobs only, so an edge from a job that exists leads to one that
-//! depends on no older job: there can be no cycle.
+//! All jobs of such a report are new and depend on new jobs only, or on the one that it completes. So an edge from a job
+//! that exists leads to one that depends on no older job that waits: there can be no cycle.
 
 use crate::entry::Entry;
 use crate::executor::Executor;
@@ -34,11 +34,12 @@ impl<R: Rows> Executor<R> {
         if follow_ups.iter().all(|job| job.joins.is_none()) {
             return Ok(false);
         }
+        let completes = matches!(item.outcome, Outcome::Complete { .. });
         let ids: BTreeSet<JobId> = follow_ups.iter().filter_map(|job| job.id).collect();
         let mut joined: BTreeMap<JobId, u32> = BTreeMap::new();
         for (index, job) in follow_ups.iter().enumerate() {
             let within = |error: Error| error.within(format_args!("follow_ups[{index}]"));
-            self.check_is_new(job, &ids).map_err(within)?;
+            self.check_is_new(job, &ids, completes.then_some(item.id)).map_err(within)?;
             let Some(to) = target(job, item.id) else { continue };
             if to == item.id && !waits {
                 let expected = "only a report that waits for jobs can add jobs to its own job";
@@ -59,8 +60,14 @@ impl<R: Rows> Executor<R> {
         Ok(true)
     }
 
-    /// Refuses jobs that exist, and dependencies on jobs that exist: they could depend on the job that is joined.
-    fn check_is_new(&self, job: &NewJob, ids: &BTreeSet<JobId>) -> Result<()> {
+    /// Refuses jobs that exist, and dependencies on jobs that exist: they could depend on the job that is joined. The job
+    /// that the report `completed` waits for nothing.
+    fn check_is_new(
+        &self,
+        job: &NewJob,
+        ids: &BTreeSet<JobId>,
+        completed: Option<JobId>,
+    ) -> Result<()> {
         if let Some(id) = job.id
             && self.state(id)?.is_some()
         {
@@ -68,7 +75,9 @@ impl<R: Rows> Executor<R> {
                 "a job has this id: a report with jobs that join others can create new jobs only";
             return Err(Error::invalid("id", id, expected));
         }
-        let is_old = |dependency: &&Dependency| !ids.contains(&dependency.job);
+        let is_old = |dependency: &&Dependency| {
+            !ids.contains(&dependency.job) && Some(dependency.job) != completed
+        };
         match job.after.iter().find(is_old) {
             None => Ok(()),
             Some(dependency) => {

@@ -26,7 +26,7 @@ use tracing::{error, info};
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
-use windlass_services::{Flows, Outcomes};
+use windlass_services::{Checks, Flows, Outcomes};
 
 /// Length of the accept queue. Operating systems often cap it at 4,096.
 const BACKLOG: u32 = 65_535;
@@ -180,7 +180,7 @@ impl Base {
         let options = &self.options;
         let (rates, flows) = (Rates::new(), Flows::default());
         let passed = Passed::new(options.metrics_by_kind, flows.clone());
-        let engine: Arc<dyn Engine> = Arc::new(Outcomes::new(engine));
+        let engine: Arc<dyn Engine> = Arc::new(Outcomes::new(Arc::new(Checks::new(engine))));
         let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone(), passed));
         tokio::spawn(self.health.clone().watch(engine.clone(), self.stop.clone()));
         if let Some(disk) = options.disk.clone() {

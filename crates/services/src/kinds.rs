@@ -70,6 +70,10 @@ impl Kinds {
         let key = key(kind)?;
         rules.check()?;
         self.check_payload_limit(rules)?;
+        if rules.check.as_ref().is_some_and(|check| *check.kind == *kind) {
+            let expected = "a kind cannot check itself: name another kind";
+            return Err(Error::invalid("check.kind", kind, expected));
+        }
         if get(&*self.engine, &key).await?.value.is_none() {
             self.check_room().await?;
         }

@@ -8,6 +8,7 @@ use crate::{is_default, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::Timestamp;
+use windlass_core::engine;
 use windlass_core::model::{self, KindSettings};
 use windlass_core::policy;
 
@@ -56,6 +57,78 @@ pub struct KindRules {
     /// The circuit breaker; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerPolicy>,
+    /// How its completed jobs are checked; not at all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckRule>,
+}
+
+/// A check of a sample of the completed jobs of a kind. It gets the payload of the job, and its result as an input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CheckRule {
+    /// Kind of the checks.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub kind: String,
+    /// Queue of the checks; that of the checked job by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue: Option<String>,
+    /// Checked jobs out of 1,000 completed ones; selected by their ids.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::PerMille))]
+    pub sample_per_mille: u32,
+    /// Time between the completion and the check; none by default.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::DelayMs, required = false))]
+    pub after_ms: u64,
+}
+
+impl CheckRule {
+    fn into_core(self) -> model::CheckRule {
+        let mut rule = model::CheckRule::new(self.kind);
+        rule.queue = self.queue.map(Into::into);
+        rule.per_mille(self.sample_per_mille).after_ms(self.after_ms)
+    }
+}
+
+impl From<model::CheckRule> for CheckRule {
+    fn from(rule: model::CheckRule) -> Self {
+        Self {
+            kind: rule.kind.to_string(),
+            queue: rule.queue.map(|queue| queue.to_string()),
+            sample_per_mille: rule.sample_per_mille,
+            after_ms: rule.after_ms,
+        }
+    }
+}
+
+/// The checks of the completed jobs of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Checks {
+    /// Kind of the checks.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub kind: String,
+    /// Checked jobs out of 1,000 completed ones.
+    pub sample_per_mille: u32,
+    /// Jobs of that kind that wait or run.
+    pub pending: u64,
+    /// Dead jobs of that kind: checks that failed, until they are replayed or removed.
+    pub failed: u64,
+}
+
+impl Checks {
+    /// The checks under this rule, counted in the lanes of their kind.
+    pub fn of(rule: &model::CheckRule, lanes: &[engine::LaneStats]) -> Self {
+        let own = lanes.iter().filter(|lane| lane.kind == rule.kind);
+        let sums = engine::LaneSums::of(own);
+        Self {
+            kind: rule.kind.to_string(),
+            sample_per_mille: rule.sample_per_mille,
+            pending: sums.depth + sums.running,
+            failed: sums.dead,
+        }
+    }
 }
 
 /// The priorities of a kind. A job outside the range is refused.
@@ -151,6 +224,7 @@ impl KindRules {
         rules.priority = self.priority.map(Into::into);
         rules.sensitive = self.sensitive;
         rules.breaker = self.breaker.map(BreakerPolicy::into_core);
+        rules.check = self.check.map(CheckRule::into_core);
         rules
     }
 }
@@ -169,6 +243,7 @@ impl From<model::KindRules> for KindRules {
             priority: rules.priority.map(Into::into),
             sensitive: rules.sensitive,
             breaker: rules.breaker.map(Into::into),
+            check: rules.check.map(Into::into),
         }
     }
 }
@@ -242,6 +317,9 @@ pub struct KindOverview {
     /// Its circuit breaker, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<Breaker>,
+    /// The checks of its completed jobs, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Checks>,
 }
 
 #[cfg(test)]
@@ -257,6 +335,7 @@ mod tests {
         rules.backoff = Some(policy::Backoff::exactly(9));
         rules.priority = Some(model::PriorityRule { min: -4, max: 4, default: 1 });
         rules.breaker = Some(policy::BreakerPolicy::new().min_samples(3));
+        rules.check = Some(model::CheckRule::new("c").queue("q").per_mille(7).after_ms(9));
         let text = crate::write(&KindRules::from(rules.clone()));
         assert_eq!(crate::read::<KindRules>(&text).unwrap().into_core(), rules);
         let usual: KindRules = crate::read(br#"{"breaker": {}}"#).unwrap();

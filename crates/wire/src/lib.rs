@@ -94,7 +94,8 @@ pub use history::{HistoryPage, HistoryQuery, HistoryRow};
 pub use item::{Empty, Item, Items, Nothing, into_items};
 pub use job::{Import, Job, Jobs, Page};
 pub use kinds::{
-    Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds, PriorityRule,
+    Breaker, BreakerPolicy, BreakerWord, CheckRule, Checks, KindOverview, KindRules, Kinds,
+    PriorityRule,
 };
 pub use limit::{GroupStats, Limit, LimitView, Limits, Rate, Rule, Take, Took};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};

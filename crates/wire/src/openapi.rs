@@ -178,6 +178,8 @@ numbers! {
         BreakerSamples: 1..=limits::BREAKER_SAMPLES_MAX;
     "A percentage. 100 is not allowed: a breaker with that threshold would never open."
         Percent: 0..=99_u32;
+    "A share of jobs, out of 1,000."
+        PerMille: *limits::CHECK_PER_MILLE.start()..=*limits::CHECK_PER_MILLE.end();
     "Total number of runs of a schedule."
         FireLimit: 1..=u64::MAX;
 }

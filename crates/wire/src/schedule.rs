@@ -10,9 +10,9 @@ use windlass_core::engine::Cursor;
 use windlass_core::limits::PAGE_DEFAULT;
 use windlass_core::model;
 use windlass_core::policy::{self, Missed, Timing};
-use windlass_core::{Error, Result, Timestamp};
+use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// The recurrence of a schedule: `cron` in a `zone`, or `every_ms` from an `anchor`.
+/// The recurrence of a schedule: `cron` in a `zone`, `every_ms` from an `anchor`, or `after_completion_ms`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -29,6 +29,11 @@ pub struct Schedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::EveryMs>))]
     pub every_ms: Option<u64>,
+    /// Time between the end of a job, however it ends, and the next run. Runs do not overlap; the first one counts from
+    /// the creation of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::EveryMs>))]
+    pub after_completion_ms: Option<u64>,
     /// Start of the intervals; by default `start` or else the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
@@ -54,23 +59,33 @@ pub struct Schedule {
 impl Schedule {
     /// Converts to the core schedule.
     pub fn into_core(self) -> Result<policy::Schedule> {
-        let mut schedule = match (self.cron, self.every_ms) {
-            (Some(line), None) => {
+        let mut schedule = match (self.cron, self.every_ms, self.after_completion_ms) {
+            (Some(line), None, None) => {
                 absent(&self.anchor, "schedule.anchor", "a cron expression has no anchor")?;
                 policy::Schedule::cron(line, self.zone.unwrap_or_else(|| "UTC".to_owned()))
             }
-            (None, Some(every_ms)) => {
+            (None, Some(every_ms), None) => {
                 absent(&self.zone, "schedule.zone", "only a cron expression has a zone")?;
                 let mut schedule = policy::Schedule::every_ms(every_ms);
                 schedule.timing = Timing::Every { every_ms, anchor: self.anchor };
                 schedule
             }
-            (Some(_), Some(every_ms)) => {
+            (None, None, Some(after_ms)) => {
+                absent(&self.zone, "schedule.zone", "only a cron expression has a zone")?;
+                let expected = "leave it out: runs count from the end of the previous job";
+                absent(&self.anchor, "schedule.anchor", expected)?;
+                policy::Schedule::after_completion_ms(after_ms)
+            }
+            (_, _, Some(after_ms)) => {
+                let expected = "give `cron`, `every_ms` or `after_completion_ms`, not two of them";
+                return Err(Error::invalid("schedule.after_completion_ms", after_ms, expected));
+            }
+            (Some(_), Some(every_ms), None) => {
                 let expected = "give `cron` or `every_ms`, not both";
                 return Err(Error::invalid("schedule.every_ms", every_ms, expected));
             }
-            (None, None) => {
-                let expected = "give `cron` or `every_ms`";
+            (None, None, None) => {
+                let expected = "give `cron`, `every_ms` or `after_completion_ms`";
                 return Err(Error::invalid("schedule.cron", "missing", expected));
             }
         };
@@ -96,6 +111,7 @@ impl From<policy::Schedule> for Schedule {
             Timing::Every { every_ms, anchor } => {
                 (request.every_ms, request.anchor) = (Some(every_ms), anchor);
             }
+            Timing::AfterCompletion { after_ms } => request.after_completion_ms = Some(after_ms),
             // Core may add variants; one unknown here is shown without its recurrence.
             _ => {}
         }
@@ -198,10 +214,14 @@ pub struct ScheduleView {
     pub job: NewJob,
     /// Whether it is paused.
     pub paused: bool,
-    /// Time of the next run; absent while paused or after the last run.
+    /// Time of the next run; absent while paused, while a job is awaited, and after the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next: Option<Timestamp>,
+    /// The job that must end before the next run, with `after_completion_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
+    pub awaits: Option<JobId>,
     /// Time of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
@@ -235,7 +255,8 @@ mod tests {
         let at = Timestamp::from_millis(1_800_000_000_000);
         let cron = policy::Schedule::cron("0 6 * * *", "Europe/Berlin").start(at).limit(3);
         let every = policy::Schedule::every_ms(5_000).anchored(at).missed(Missed::All).end(at);
-        for schedule in [cron, every] {
+        let after = policy::Schedule::after_completion_ms(5_000).limit(2);
+        for schedule in [cron, every, after] {
             let text = crate::write(&Schedule::from(schedule.clone()));
             assert_eq!(crate::read::<Schedule>(&text).unwrap().into_core().unwrap(), schedule);
         }
@@ -248,6 +269,10 @@ mod tests {
             (r#"{"cron": "@daily", "every_ms": 1000}"#, "schedule.every_ms"),
             (r#"{"every_ms": 1000, "zone": "UTC"}"#, "schedule.zone"),
             (r#"{"cron": "@daily", "anchor": 5}"#, "schedule.anchor"),
+            (r#"{"cron": "@daily", "after_completion_ms": 5}"#, "schedule.after_completion_ms"),
+            (r#"{"every_ms": 1000, "after_completion_ms": 5}"#, "schedule.after_completion_ms"),
+            (r#"{"after_completion_ms": 5, "zone": "UTC"}"#, "schedule.zone"),
+            (r#"{"after_completion_ms": 5, "anchor": 5}"#, "schedule.anchor"),
         ] {
             let schedule: Schedule = crate::read(text.as_bytes()).unwrap();
             assert_eq!(schedule.into_core().unwrap_err().field(), Some(field), "{text}");

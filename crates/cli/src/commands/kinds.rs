@@ -33,7 +33,7 @@ enum Action {
     /// Resume kinds
     Resume(Names),
     /// Register a kind, or replace all its rules: schema, limits and breaker
-    Register(register::Register),
+    Register(Box<register::Register>),
     /// Remove the rules of a kind; its jobs stay
     Unregister {
         /// Name of the kind
@@ -103,6 +103,7 @@ struct Kind {
     settings: KindSettings,
     registered: bool,
     breaker: Option<Breaker>,
+    checks: Option<windlass_wire::Checks>,
 }
 
 async fn list(common: &Common) -> Result<ExitCode> {
@@ -116,7 +117,10 @@ async fn list(common: &Common) -> Result<ExitCode> {
         kinds.entry(lane.kind.to_string()).or_default().sums.add(lane);
     }
     for it in Kinds::new(client.engine().clone()).all().await? {
-        kinds.entry(it.kind.to_string()).or_default().registered = true;
+        let check = it.rules.ok().and_then(|rules| rules.check);
+        let kind = kinds.entry(it.kind.to_string()).or_default();
+        kind.registered = true;
+        kind.checks = check.map(|rule| windlass_wire::Checks::of(&rule, &stats.value));
     }
     for (name, breaker) in Breakers::new(client.engine().clone()).all().await? {
         kinds.entry(name.to_string()).or_default().breaker = Some(breaker);
@@ -129,6 +133,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
             value["permits"] = kind.settings.permits.into();
             value["limits"] = serde_json::json!(kind.settings.limits);
             value["registered"] = kind.registered.into();
+            value["checks"] = serde_json::json!(kind.checks);
             value["breaker"] = serde_json::json!(kind.breaker.as_ref().map(wire_breaker));
             value
         };
@@ -175,11 +180,17 @@ fn words(kind: &Kind) -> Cell {
         open.map(|_| "breaker open".to_owned()),
         permits.map(|permits| format!("{permits} permits")),
         kind.registered.then(|| "registered".to_owned()),
+        kind.checks.as_ref().map(|checks| format!("checked by {}", checks.kind)),
+        kind.checks
+            .as_ref()
+            .filter(|checks| checks.failed > 0)
+            .map(|checks| format!("{} checks failed", checks.failed)),
         (!kind.settings.limits.is_empty())
             .then(|| format!("limits {}", kind.settings.limits.join(" "))),
     ];
     let words: Vec<_> = words.into_iter().flatten().collect();
     let cell = Cell::text(words.join(", "));
-    let is_held = kind.settings.paused || open.is_some() || permits.is_some();
+    let has_failed = kind.checks.as_ref().is_some_and(|checks| checks.failed > 0);
+    let is_held = kind.settings.paused || open.is_some() || permits.is_some() || has_failed;
     if is_held { cell.colour(Colour::Notice) } else { cell }
 }

@@ -54,7 +54,8 @@ struct Names {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass schedules add report send_report '{\"to\":\"ada\"}' --cron '0 6 * * *' --zone Europe/Berlin
-  windlass schedules add sweep clean_up --every 15m --queue slow")]
+  windlass schedules add sweep clean_up --every 15m --queue slow
+  windlass schedules add sync pull_orders --after-completion 5m")]
 struct Add {
     /// Name of the schedule
     name: String,
@@ -64,7 +65,7 @@ struct Add {
     #[arg(value_name = "JSON|-|@FILE")]
     payload: Option<String>,
     /// Cron line: minute, hour, day, month, weekday; or @daily and similar
-    #[arg(long, value_name = "LINE", required_unless_present = "every")]
+    #[arg(long, value_name = "LINE", required_unless_present_any = ["every", "after_completion"])]
     cron: Option<String>,
     /// Time zone of the cron line
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "cron")]
@@ -72,6 +73,9 @@ struct Add {
     /// Interval between runs
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, conflicts_with = "cron")]
     every: Option<u64>,
+    /// Time between the end of a job and the next run: runs do not overlap
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms, conflicts_with_all = ["cron", "every"])]
+    after_completion: Option<u64>,
     /// Time before which the schedule does not fire
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     start: Option<Timestamp>,
@@ -100,10 +104,13 @@ enum MissedName {
 
 impl Add {
     fn schedule(&self) -> Result<Schedule> {
-        let mut schedule = match (&self.cron, self.every) {
-            (Some(line), _) => Schedule::cron(line, &self.zone),
-            (None, Some(ms)) => Schedule::every_ms(ms),
-            (None, None) => bail!("the timing is missing: use --cron LINE or --every TIME"),
+        let mut schedule = match (&self.cron, self.every, self.after_completion) {
+            (Some(line), _, _) => Schedule::cron(line, &self.zone),
+            (None, Some(ms), _) => Schedule::every_ms(ms),
+            (None, None, Some(ms)) => Schedule::after_completion_ms(ms),
+            (None, None, None) => bail!(
+                "the timing is missing: use --cron LINE, --every TIME or --after-completion TIME"
+            ),
         };
         (schedule.start, schedule.end, schedule.limit) = (self.start, self.end, self.limit);
         Ok(schedule.missed(match self.missed {
@@ -199,10 +206,11 @@ fn show(common: &Common, rows: &[ScheduleView]) -> Result<()> {
     let now = SystemClock.now();
     let mut table = Table::new(["NAME", "WHEN", "KIND", "QUEUE", "NEXT", "LAST", "FIRED", "ERROR"]);
     for row in rows {
-        let next = match (row.paused, row.next) {
-            (true, _) => Cell::text("paused").colour(Colour::Notice),
-            (false, Some(next)) => Cell::text(ago(next, now)),
-            (false, None) => Cell::text("over").colour(Colour::Faint),
+        let next = match (row.paused, row.next, row.awaits) {
+            (true, _, _) => Cell::text("paused").colour(Colour::Notice),
+            (false, Some(next), _) => Cell::text(ago(next, now)),
+            (false, None, Some(job)) => Cell::text(format!("after {job}")),
+            (false, None, None) => Cell::text("over").colour(Colour::Faint),
         };
         table.row([
             Cell::text(&row.name),
@@ -225,6 +233,9 @@ fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Cron { line, zone } => format!("{line} ({zone})"),
         Timing::Every { every_ms, .. } => format!("every {}", rough_span(*every_ms)),
+        Timing::AfterCompletion { after_ms } => {
+            format!("{} after completion", rough_span(*after_ms))
+        }
         _ => "otherwise".to_owned(),
     }
 }
@@ -234,7 +245,7 @@ fn value(row: &ScheduleView) -> serde_json::Value {
         "name": row.name, "timing": row.schedule.timing, "missed": row.schedule.missed,
         "start": row.schedule.start.map(views::instant), "end": row.schedule.end.map(views::instant),
         "limit": row.schedule.limit, "kind": &*row.job.kind, "queue": &*row.job.queue,
-        "paused": row.paused, "next": row.next.map(views::instant),
+        "paused": row.paused, "next": row.next.map(views::instant), "awaits": row.awaits,
         "last_fire": row.last_fire.map(views::instant), "fired": row.fired, "refused": row.refused,
         "last_error": row.last_error.as_ref().map(|error| &error.message),
     })

@@ -39,6 +39,24 @@ fn a_kind_is_registered_with_backoff_and_priorities() {
 }
 
 #[test]
+fn completed_jobs_of_a_kind_are_checked_and_failed_checks_are_listed_with_it() {
+    let store = Store::new();
+    let rules = ["--check-kind", "verify", "--check-sample", "100%", "--check-queue", "checks"];
+    store.run(&[&["kinds", "register", "send"], &rules[..]].concat()).ok();
+    let shown = store.json(&["kinds", "show", "send"])["rules"]["check"].clone();
+    assert_eq!(shown, json!({"kind": "verify", "queue": "checks", "sample_per_mille": 1_000}));
+    store.enqueue(&["send", "[7]"]);
+    store.work(&["--exec", "send=echo 8"]);
+    // The payload of the job is that of the check.
+    store.work(&["--queue", "checks", "--exec", "verify=grep -q 8 || exit 65"]);
+    let kinds = store.json(&["kinds"]);
+    let send = kinds.as_array().unwrap().iter().find(|kind| kind["kind"] == "send").unwrap();
+    let checks = json!({"kind": "verify", "sample_per_mille": 1_000, "pending": 0, "failed": 1});
+    assert_eq!(send["checks"], checks, "{kinds}");
+    assert!(store.run(&["kinds"]).ok().contains("checked by verify, 1 checks failed"));
+}
+
+#[test]
 fn a_sensitive_dead_letter_is_replayed_only_with_its_kind_named() {
     let store = Store::new();
     let id = store.enqueue(&["charge", "1"]);

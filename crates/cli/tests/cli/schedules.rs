@@ -17,6 +17,22 @@ fn a_schedule_fires_while_a_worker_is_there() {
 }
 
 #[test]
+fn a_schedule_after_completion_runs_one_job_after_the_other() {
+    let store = Store::new();
+    let add = ["schedules", "add", "sync", "x", "--after-completion", "1s", "--queue", "q"];
+    let table = store.run(&add).ok();
+    assert!(table.contains("1 s after completion"), "{table}");
+    let ran = store.path("ran");
+    // Each run takes longer than the pause: runs that overlap would mix their lines.
+    let exec = format!("x=echo begin >> {0}; sleep 2; echo end >> {0}", ran.display());
+    let worker = store.start_work(&["--queue", "q", "--exec", &exec]);
+    let text = || std::fs::read_to_string(&ran).unwrap_or_default();
+    until("it ran twice", || text().matches("end").count() >= 2);
+    worker.drain().ok();
+    assert!(text().starts_with("begin\nend\nbegin\nend\n"), "{}", text());
+}
+
+#[test]
 fn a_schedule_is_paused_resumed_triggered_and_removed() {
     let store = Store::new();
     let cron = ["schedules", "add", "daily", "x", "--cron", "0 6 * * *", "--zone", "Europe/Berlin"];
@@ -40,6 +56,11 @@ fn invalid_schedules_are_refused_by_field() {
     refused(&["add", "s", "x", "--cron", "61 * * * *"], 1, &["61 * * * *"]);
     refused(&["add", "s", "x", "--cron", "@daily", "--zone", "Moon/Crater"], 1, &["Moon/Crater"]);
     refused(&["add", "s", "x", "--every", "1ms"], 1, &["every_ms"]);
+    refused(&["add", "s", "x", "--after-completion", "1ms"], 1, &["after_completion_ms"]);
+    let both = ["add", "s", "x", "--cron", "@daily", "--after-completion", "5m"];
+    refused(&both, 2, &["--after-completion", "--cron"]);
+    let missed = ["add", "s", "x", "--after-completion", "5m", "--missed", "all"];
+    refused(&missed, 1, &["schedule.missed", "leave it out"]);
     refused(&["add", "s", "x"], 2, &["--cron"]);
     refused(&["pause", "missing"], 1, &["missing", "no such schedule"]);
     refused(&["remove", "missing"], 1, &["missing", "schedules list"]);

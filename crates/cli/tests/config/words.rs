@@ -36,10 +36,20 @@ cron = "61 6 * * *"
 
 [schedules.sweep]
 every = "15m"
+
+[schedules.sync]
+kind = "sync"
+every = "15m"
+after_completion = "5m"
+
+[schedules.poll]
+kind = "poll"
+after_completion = "5m"
+missed = "all"
 "#;
 
 /// The error messages for them.
-const SAID: &str = r#"error: the configuration has 17 mistakes:
+const SAID: &str = r#"error: the configuration has 19 mistakes:
   windlass.toml:2: store.url is "postgress://***@db/jobs": scheme "postgress" is not known; the known ones: memory: (in this process, nothing kept), file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of processes), redis://HOST:PORT (likewise), http://HOST:PORT or https://HOST:PORT (a server)
   windlass.toml:5: server.lisen is not a setting; did you mean server.listen?
   windlass.toml:6: server.listen is "localhost": write an address and a port, as in 127.0.0.1:7474 or [::1]:7474
@@ -57,6 +67,8 @@ const SAID: &str = r#"error: the configuration has 17 mistakes:
   windlass.toml:26: queues.mail.retention.finished is "7": write it like 500ms, 10s, 5m, 1h30m or 7d
   windlass.toml:30: schedules.report.cron is "61 6 * * *": Component error: Number out of bounds.; use `minute hour day month weekday`, e.g. `30 2 * * MON-FRI`
   windlass.toml:32: schedules.sweep.kind is "not set": name the kind of the job
+  windlass.toml:37: schedules.sync.after_completion is "set beside cron or every": keep one of them
+  windlass.toml:42: schedules.poll.missed is "all": leave it out: a schedule after completion has one fire at a time, which may be late
 "#;
 
 #[test]

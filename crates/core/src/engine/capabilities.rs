@@ -8,7 +8,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Atomicity {
-    /// Items of one queue; follow-ups on another queue go through an outbox, exactly once.
+    /// Items of one queue; follow-ups on another queue go through an outbox, exactly once. No engine is like that yet, and
+    /// the executor has no outbox: ADR 006 describes it.
     Queue,
     /// The whole store.
     Store,

@@ -1,5 +1,6 @@
 //! The job model: the types that every engine, worker and client shares.
 
+mod check;
 mod dependency;
 mod history;
 mod job;
@@ -14,6 +15,7 @@ mod signal;
 mod state;
 mod step;
 
+pub use check::{CHECKED, CheckRule, is_check};
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};

@@ -1,6 +1,6 @@
 //! Rules of a registered kind. Independent of who stores and enforces them, and of how schemas are parsed.
 
-use super::{NewJob, Policy};
+use super::{CheckRule, NewJob, Policy};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::limits;
 use crate::policy::{Backoff, BreakerPolicy};
@@ -74,6 +74,9 @@ pub struct KindRules {
     pub sensitive: bool,
     /// Its circuit breaker, if it has one.
     pub breaker: Option<BreakerPolicy>,
+    /// How its completed jobs are checked, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckRule>,
 }
 
 impl KindRules {
@@ -90,6 +93,9 @@ impl KindRules {
         }
         if let Some(priority) = self.priority {
             priority.check()?;
+        }
+        if let Some(check) = &self.check {
+            check.check()?;
         }
         let mut policy = Policy::default();
         self.fill(&mut policy);

@@ -1,6 +1,7 @@
 //! Schedules: when a recurring job fires. Pure arithmetic on timestamps; independent of where schedules are
 //! stored, who fires them, and what a fire enqueues.
 
+mod completion;
 mod cron;
 mod due;
 mod progress;
@@ -78,6 +79,12 @@ pub enum Timing {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         anchor: Option<Timestamp>,
     },
+    /// A time after the end of the job of the previous fire, however it ended or was removed; the first time, after the
+    /// creation of the schedule. So its jobs never overlap, however long one takes.
+    AfterCompletion {
+        /// The time between the end of a job and the next fire.
+        after_ms: u64,
+    },
 }
 
 fn utc() -> String {
@@ -101,6 +108,17 @@ pub enum Missed {
     All,
 }
 
+impl Missed {
+    /// As in the wire format.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Once => "once",
+            Self::All => "all",
+        }
+    }
+}
+
 impl Schedule {
     /// Fires at the times of a cron `line` on the wall clock of `zone`, e.g. `Europe/Berlin`.
     pub fn cron(line: impl Into<String>, zone: impl Into<String>) -> Self {
@@ -117,8 +135,29 @@ impl Schedule {
         Self::new(Timing::Every { every_ms, anchor: None })
     }
 
-    fn new(timing: Timing) -> Self {
-        Self { timing, start: None, end: None, limit: None, missed: Missed::default() }
+    /// Fires this time after the end of the previous job. There is no next fire while that job has not ended.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_core::policy::{Schedule, ScheduleProgress};
+    /// use windlass_core::time::Timestamp;
+    ///
+    /// let poll = Schedule::after_completion(Duration::from_secs(60));
+    /// let created = Timestamp::from_millis(1_800_000_000_000);
+    /// assert_eq!(poll.next_fire(ScheduleProgress::new(created), created)?, Some(created.plus(60_000)));
+    /// # Ok::<(), windlass_core::Error>(())
+    /// ```
+    pub fn after_completion(pause: Duration) -> Self {
+        Self::after_completion_ms(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Fires `after_ms` milliseconds after the end of the previous job, as in the wire format.
+    pub const fn after_completion_ms(after_ms: u64) -> Self {
+        Self::new(Timing::AfterCompletion { after_ms })
+    }
+
+    const fn new(timing: Timing) -> Self {
+        Self { timing, start: None, end: None, limit: None, missed: Missed::Once }
     }
 
     /// Sets the anchor of an interval to `at`, unless it has an anchor or a start. Call it with the creation
@@ -165,6 +204,11 @@ impl Schedule {
         if self.limit == Some(0) {
             return Err(Error::invalid("schedule.limit", 0, "use 1 or more, or leave it out"));
         }
+        let counts_from_end = matches!(fires.rhythm, Rhythm::AfterCompletion { .. });
+        if counts_from_end && self.missed != Missed::Once {
+            let expected = "leave it out: a schedule after completion has one fire at a time, which may be late";
+            return Err(Error::invalid("schedule.missed", self.missed.word(), expected));
+        }
         let Some((start, end)) = self.start.zip(self.end) else {
             return Ok(());
         };
@@ -172,7 +216,7 @@ impl Schedule {
             let expected = format!("it must not be before the start, {start}");
             return Err(Error::invalid("schedule.end", end, expected));
         }
-        if fires.after(start.minus(1)).is_none() {
+        if !counts_from_end && fires.after(start.minus(1)).is_none() {
             let expected = format!("there is no fire between the start, {start}, and then");
             return Err(Error::invalid("schedule.end", end, expected));
         }
@@ -193,6 +237,11 @@ impl Schedule {
                 within_range("schedule.every_ms", *every_ms, EVERY_MIN_MS..=DELAY_MAX_MS)?;
                 let anchor = anchor.or(self.start).unwrap_or(Timestamp::EPOCH);
                 Rhythm::Every { every_ms: *every_ms, anchor }
+            }
+            Timing::AfterCompletion { after_ms } => {
+                let range = EVERY_MIN_MS..=DELAY_MAX_MS;
+                within_range("schedule.after_completion_ms", *after_ms, range)?;
+                Rhythm::AfterCompletion { after_ms: *after_ms }
             }
         };
         Ok(Fires { rhythm, start: self.start, end: self.end, given: Spans::NONE })
@@ -217,6 +266,7 @@ struct Fires {
 enum Rhythm {
     Cron(Box<CronLine>),
     Every { every_ms: u64, anchor: Timestamp },
+    AfterCompletion { after_ms: u64 },
 }
 
 impl Fires {
@@ -235,6 +285,8 @@ impl Fires {
         let at = match &self.rhythm {
             Rhythm::Cron(line) => line.after(after),
             Rhythm::Every { every_ms, anchor } => multiple_after(*anchor, *every_ms, after),
+            // As if a job ended at this time.
+            Rhythm::AfterCompletion { after_ms } => Some(after.plus(*after_ms)),
         };
         at.filter(|at| self.end.is_none_or(|end| *at <= end))
     }
@@ -274,12 +326,17 @@ mod tests {
             (hourly().start(NOW).end(NOW.minus(1)), "schedule.end"),
             (hourly().start(NOW.plus(1)).end(NOW.plus(2)), "schedule.end"),
             (hourly().limit(0), "schedule.limit"),
+            (Schedule::after_completion_ms(999), "schedule.after_completion_ms"),
+            (Schedule::after_completion_ms(DELAY_MAX_MS + 1), "schedule.after_completion_ms"),
+            (Schedule::after_completion_ms(5_000).missed(Missed::All), "schedule.missed"),
+            (Schedule::after_completion_ms(5_000).start(NOW).end(NOW.minus(1)), "schedule.end"),
         ] {
             assert_eq!(refused(&schedule).0, field, "{schedule:?}");
         }
         hourly().start(NOW).end(NOW).limit(1).check().unwrap();
         Schedule::every_ms(SECOND_MS).check().unwrap();
         Schedule::every_ms(DELAY_MAX_MS).check().unwrap();
+        Schedule::after_completion_ms(DELAY_MAX_MS).start(NOW).end(NOW).check().unwrap();
     }
 
     #[test]

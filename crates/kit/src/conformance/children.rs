@@ -240,6 +240,45 @@ pub(super) async fn a_running_job_adds_jobs_to_a_group_that_is_open(rig: Rig) {
     rig.assert_sound().await;
 }
 
+pub(super) async fn a_follow_up_can_run_after_the_job_that_completes(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let session = rig.long_session().await;
+    for joins in [false, true] {
+        let upstream = rig.enqueue_one().await;
+        let group = rig.enqueue(Rig::job().after(upstream)).await;
+        let claimed = start(&rig, &session).await;
+        let result = Some(Part::new("[1]"));
+        let done = Outcome::Complete { result: result.clone() };
+        let report = || {
+            let item = SettleItem::new(upstream, claimed.lease.clone(), done.clone());
+            let item = item.follow_up(Rig::job().after(upstream).due(Due::After(MINUTE_MS)));
+            // Others may join a group in the same report.
+            if joins { item.follow_up(Rig::job().joins(Join::to(group))) } else { item }
+        };
+        let settled = rig.try_settle(report()).await.expect("the report is accepted");
+        let behind = rig.get(settled.follow_ups[0].id).await;
+        assert_eq!((behind.state, behind.header.parent), (State::Scheduled, Some(upstream)));
+        assert_eq!((behind.inputs[0].outcome, &behind.inputs[0].result), (Some(State::Completed), &result));
+        let again = rig.try_settle(report()).await.expect("a repeated report changes nothing");
+        assert!(again.already);
+        rig.assert_sound().await;
+        assert_eq!(rig.drain(9).await.len(), 1 + usize::from(joins), "the group, and what joined it");
+        rig.change(behind.header.id, Change::Cancel).await;
+    }
+
+    // A job that does not complete would have to run first.
+    let (job, _) = parent(&rig, Rig::job()).await;
+    let member = Rig::job().joins(Join::SELF);
+    let behind = Rig::job().after(job.header.id);
+    let item = SettleItem::new(job.header.id, job.lease.clone(), Outcome::WaitForJobs);
+    let item = item.follow_up(member).follow_up(behind);
+    assert_refused(rig.try_settle(item).await, "invalid", "follow_ups[1].after");
+    rig.settle(&job, Outcome::DONE).await;
+    rig.assert_sound().await;
+}
+
 pub(super) async fn bad_children_are_refused_by_field_and_create_nothing(rig: Rig) {
     if !rig.has_flows().await {
         return;

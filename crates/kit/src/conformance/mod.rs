@@ -609,6 +609,7 @@ suite! { ($)
         a_repeated_report_creates_no_more_children,
         a_cancelled_parent_creates_no_children,
         a_running_job_adds_jobs_to_a_group_that_is_open,
+        a_follow_up_can_run_after_the_job_that_completes,
         bad_children_are_refused_by_field_and_create_nothing,
         an_engine_without_flows_refuses_children,
     }

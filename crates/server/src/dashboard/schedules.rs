@@ -25,6 +25,8 @@ struct Row {
     queue: String,
     queue_href: String,
     next: Option<Time>,
+    /// The page of the job that must end before the next fire.
+    awaits: Option<String>,
     last: Option<Time>,
     fired: Count,
     refused: Count,
@@ -37,6 +39,9 @@ impl Row {
         let rhythm = match &view.schedule.timing {
             Timing::Cron { line, zone } => format!("{line} ({zone})"),
             Timing::Every { every_ms, .. } => format!("every {}", rough_span(*every_ms)),
+            Timing::AfterCompletion { after_ms } => {
+                format!("{} after completion", rough_span(*after_ms))
+            }
             _ => "unknown".to_owned(),
         };
         Self {
@@ -46,6 +51,7 @@ impl Row {
             queue_href: links::queue(&view.job.queue),
             queue: view.job.queue.to_string(),
             next: view.next.map(|at| clock.ago(at)),
+            awaits: view.awaits.map(links::job),
             last: view.last_fire.map(|at| clock.ago(at)),
             fired: Count(view.fired),
             refused: Count(view.refused),

@@ -11,7 +11,7 @@ use http::StatusCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_core::engine::{LaneStats, Stamped, StatsRequest};
-use windlass_core::model::{KindSettings, Name};
+use windlass_core::model::{CheckRule, KindRules, KindSettings, Name};
 use windlass_core::{Error, Result, check_name};
 use windlass_services::{Breakers, Kinds};
 use windlass_wire as wire;
@@ -32,13 +32,16 @@ pub(super) async fn list(State(app): State<App>, _: Query<wire::Nothing>) -> Rep
     let breakers = app.in_time(breakers(&app), 0).await?;
     let (mut settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
     let set: BTreeSet<Name> = settings.kinds.iter().map(|(name, _)| name.clone()).collect();
-    let only_registered = registered.iter().filter(|kind| !set.contains(*kind));
+    let only_registered = registered.keys().filter(|kind| !set.contains(*kind));
     settings.kinds.extend(only_registered.map(|kind| (kind.clone(), KindSettings::default())));
     let now = lanes.now;
+    let all_lanes = lanes.value.clone();
+    let checks = |rule: &CheckRule| wire::Checks::of(rule, &all_lanes);
     let view = |overview: Overview<KindSettings>| KindOverview {
-        registered: registered.contains(&overview.name),
+        registered: registered.contains_key(&overview.name),
         rules: None,
         breaker: breakers.get(&overview.name).copied(),
+        checks: registered.get(&overview.name).and_then(|rule| Some(checks(rule.as_ref()?))),
         overview,
     };
     let all = |lanes: Vec<LaneStats>| Overview::all(settings.kinds, &lanes, |it| &it.kind, now);
@@ -46,9 +49,11 @@ pub(super) async fn list(State(app): State<App>, _: Query<wire::Nothing>) -> Rep
     Ok(stamped(lanes.map(|lanes| wire::Kinds { kinds: all(lanes) })))
 }
 
-async fn registered(app: &App) -> Result<BTreeSet<Name>> {
+/// The registered kinds, with the rule for their checks.
+async fn registered(app: &App) -> Result<BTreeMap<Name, Option<CheckRule>>> {
     let all = Kinds::new(app.engine.clone()).all().await?;
-    Ok(all.into_iter().map(|it| it.kind).collect())
+    let check = |rules: Result<KindRules>| rules.ok().and_then(|rules| rules.check);
+    Ok(all.into_iter().map(|it| (it.kind, check(it.rules))).collect())
 }
 
 async fn breakers(app: &App) -> Result<BTreeMap<Name, wire::Breaker>> {
@@ -81,6 +86,8 @@ pub(super) async fn get(
     let kind = Name::from(kind);
     let (settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
     let now = lanes.now;
+    let checks = rules.as_ref().and_then(|rules| rules.check.as_ref());
+    let checks = checks.map(|rule| wire::Checks::of(rule, &lanes.value));
     Ok(stamped(lanes.map(|mut lanes| {
         lanes.retain(|lane| lane.kind == kind);
         KindOverview {
@@ -88,6 +95,7 @@ pub(super) async fn get(
             registered: rules.is_some(),
             rules: rules.map(Into::into),
             breaker: breaker.as_ref().map(Into::into),
+            checks,
         }
     })))
 }

@@ -213,6 +213,7 @@ fn view(schedule: ScheduleView) -> wire::ScheduleView {
         job: schedule.job.into(),
         paused: schedule.paused,
         next: schedule.next,
+        awaits: schedule.awaits,
         last_fire: schedule.last_fire,
         fired: schedule.fired,
         refused: schedule.refused,

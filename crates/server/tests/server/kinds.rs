@@ -49,6 +49,57 @@ async fn a_payload_that_does_not_fit_is_refused_by_its_pointer() {
 }
 
 #[tokio::test]
+async fn completed_jobs_are_checked_with_their_payload_and_result() {
+    let server = start().await;
+    let check = json!({"kind": "verify", "queue": "checks", "sample_per_mille": 1_000});
+    let put = register(&server, "email", json!({"check": check})).await;
+    assert_eq!(put.body["check"], check);
+    let job = json!({"kind": "email", "payload": {"to": "ada"}, "tenant": "t"});
+    let (id, lease) = claimed(&server, job).await;
+    let report = json!({"id": id, "lease": lease, "outcome": "complete", "result": {"sent": 1}});
+    // The second is a repetition after a lost reply.
+    for already in [false, true] {
+        let settled = post(&server, "/v1/settle", json!({"items": [report]})).await;
+        let item = &settled.body["items"][0];
+        assert_eq!(item["already"].as_bool().unwrap_or(false), already, "{settled:?}");
+        assert!(item.get("follow_ups").is_none_or(|it| it == &json!([])), "{settled:?}");
+    }
+    let kind = get(&server, "/v1/kinds/email").await.body["checks"].clone();
+    let checks = |failed| {
+        json!({"kind": "verify", "sample_per_mille": 1_000,
+                                 "pending": 1 - failed, "failed": failed})
+    };
+    assert_eq!(kind, checks(0));
+    let claim = post(&server, "/v1/claim", json!({"queues": ["checks"], "limit": 5})).await;
+    let jobs = claim.body["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 1, "once: {claim:?}");
+    assert_eq!(jobs[0]["payload"], json!({"to": "ada"}));
+    assert_eq!((&jobs[0]["parent"], &jobs[0]["tenant"]), (&json!(id), &json!("t")));
+    let path = format!("/v1/jobs/{}", jobs[0]["id"].as_str().unwrap());
+    let input = get(&server, &path).await.body["after"][0].clone();
+    assert_eq!((&input["job"], &input["name"]), (&json!(id), &json!("checked")));
+    assert_eq!((&input["outcome"], &input["result"]), (&json!("completed"), &json!({"sent": 1})));
+    let error = json!({"code": "not_sent", "message": "no such message"});
+    let failed = json!({"id": jobs[0]["id"], "lease": jobs[0]["lease"], "outcome": "fail",
+                        "error": error});
+    post(&server, "/v1/settle", json!({"items": [failed]})).await;
+    let listed = get(&server, "/v1/kinds").await.body;
+    let email =
+        listed["kinds"].as_array().unwrap().iter().find(|it| it["name"] == "email").unwrap();
+    assert_eq!(email["checks"], checks(1));
+    for (rule, field) in [
+        (json!({"kind": "email", "sample_per_mille": 5}), "check.kind"),
+        (json!({"kind": "a b", "sample_per_mille": 5}), "check.kind"),
+        (json!({"kind": "v", "sample_per_mille": 0}), "check.sample_per_mille"),
+        (json!({"kind": "v", "sample_per_mille": 5, "after": 1}), "check.after"),
+        (json!({"kind": "v"}), "check.sample_per_mille"),
+    ] {
+        let answer = call(&server, "PUT", "/v1/kinds/email", json!({"check": rule})).await;
+        assert_problem(&answer, 422, field);
+    }
+}
+
+#[tokio::test]
 async fn in_a_batch_a_job_that_does_not_fit_fails_alone_or_keeps_all_out() {
     let server = start().await;
     register(&server, "email", json!({"schema": email(), "payload_bytes_max": 40})).await;

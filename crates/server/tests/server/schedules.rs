@@ -87,6 +87,35 @@ async fn a_schedule_that_was_put_fires_by_itself() {
 }
 
 #[tokio::test]
+async fn a_schedule_after_completion_awaits_the_end_of_its_job() {
+    let server = start().await;
+    let after = json!({"schedule": {"after_completion_ms": 1_000},
+                       "job": {"kind": "tick", "queue": "ticks"}});
+    let put = call(&server, "PUT", "/v1/schedules/tick", after.clone()).await;
+    assert_eq!(put.body["schedule"], after["schedule"], "{put:?}");
+    let claim = json!({"queues": ["ticks"], "wait_ms": 30_000});
+    let first = post(&server, "/v1/claim", claim.clone()).await;
+    let id = first.body["jobs"][0]["id"].clone();
+    let awaits = async {
+        loop {
+            let schedule = get(&server, "/v1/schedules/tick").await.body;
+            if schedule["awaits"] == id {
+                return schedule;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waiting = tokio::time::timeout(crate::support::DEADLINE, awaits).await.expect("it waits");
+    assert!(waiting.get("next").is_none(), "{waiting}");
+    let report = json!({"items": [{"id": id, "lease": first.body["jobs"][0]["lease"],
+                                   "outcome": "complete"}]});
+    let settled = post(&server, "/v1/settle", report).await;
+    assert_eq!(settled.status, 200, "{settled:?}");
+    let second = post(&server, "/v1/claim", claim).await;
+    assert_eq!(second.body["jobs"][0]["kind"], "tick", "{second:?}");
+}
+
+#[tokio::test]
 async fn invalid_schedules_are_refused_by_field_and_not_stored() {
     let server = start().await;
     let job = json!({"kind": "k"});
@@ -102,6 +131,12 @@ async fn invalid_schedules_are_refused_by_field_and_not_stored() {
         (with_schedule(json!({"cron": "@hourly", "zone": "Mars/Olympus"})), "schedule.zone"),
         (with_schedule(json!({"cron": "@hourly", "every_ms": 1_000})), "schedule.every_ms"),
         (with_schedule(json!({"every_ms": 5})), "schedule.every_ms"),
+        (with_schedule(json!({"after_completion_ms": 5})), "schedule.after_completion_ms"),
+        (
+            with_schedule(json!({"cron": "@hourly", "after_completion_ms": 1_000})),
+            "schedule.after_completion_ms",
+        ),
+        (with_schedule(json!({"after_completion_ms": 1_000, "missed": "all"})), "schedule.missed"),
         (with_schedule(json!({"every_ms": 1_000, "zone": "UTC"})), "schedule.zone"),
         (with_schedule(json!({"cron": "@hourly", "start": 9, "end": 5})), "schedule.end"),
         (with_schedule(json!({"cron": "@hourly", "limit": 0})), "schedule.limit"),

@@ -7,12 +7,13 @@ use crate::board::ServiceName;
 use crate::records::{encode, get, list, put};
 use crate::service::{NextRun, Service, Step, StepContext};
 use metrics::counter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use tracing::warn;
-use windlass_core::engine::{Engine, Enqueue, Enqueued, Expect, Item, Record};
-use windlass_core::policy::ScheduleDue;
+use windlass_core::engine::{Engine, Enqueue, Enqueued, Expect, Get, Item, Record};
+use windlass_core::model::Job;
+use windlass_core::policy::{ScheduleDue, Timing};
 use windlass_core::time::MINUTE_MS;
-use windlass_core::{Error, Result, Timestamp};
+use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// Maximum number of schedules fired per step.
 const SCHEDULES_STEP_MAX: usize = 100;
@@ -22,6 +23,9 @@ const FIRES_STEP_MAX: usize = 100;
 const RELOAD_MS: u64 = MINUTE_MS;
 /// Retry delay of a fire that a full queue refused.
 const REFUSED_RETRY_MS: u64 = 2_000;
+/// Minimum interval between reads of the jobs whose end is awaited. Shorter than the interval of the service, so that
+/// only steps between two intervals skip the read.
+const LOOK_MS: u64 = 500;
 /// Maximum characters of an error in the schedule's record.
 const MESSAGE_CHARS_MAX: usize = 400;
 /// Records read per call, because they may be large.
@@ -36,6 +40,8 @@ pub(crate) struct Scheduler {
     loaded: Option<(u64, Timestamp)>,
     /// The store's time at the latest step.
     seen: Option<Timestamp>,
+    /// When the awaited jobs were last read.
+    looked: Option<Timestamp>,
 }
 
 /// When to check a schedule.
@@ -43,8 +49,24 @@ pub(crate) struct Scheduler {
 struct Check {
     /// The record version that this is based on.
     version: u64,
-    /// `None` while the schedule is paused, over, or unreadable.
+    /// `None` while the schedule is paused, over, or unreadable, or awaits the end of a job.
     next: Option<Timestamp>,
+    /// The job whose end is awaited.
+    awaits: Option<Awaited>,
+}
+
+impl Check {
+    const fn at(version: u64, next: Option<Timestamp>) -> Self {
+        Self { version, next, awaits: None }
+    }
+}
+
+/// A job whose end is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    id: JobId,
+    /// When it ended, or was found to be gone.
+    ended: Option<Timestamp>,
 }
 
 /// The result of checking a schedule.
@@ -55,7 +77,13 @@ struct Checked {
 
 impl Checked {
     const fn in_vain(version: u64, next: Option<Timestamp>) -> Self {
-        Self { check: Check { version, next }, fires: 0 }
+        Self { check: Check::at(version, next), fires: 0 }
+    }
+
+    /// Waits for the job that the schedule awaits, if any.
+    fn awaiting(mut self, id: Option<JobId>) -> Self {
+        self.check.awaits = id.map(|id| Awaited { id, ended: None });
+        self
     }
 }
 
@@ -65,6 +93,8 @@ struct Fired {
     decided: usize,
     /// Number of them that were refused permanently.
     refused: u64,
+    /// The job of the latest fire.
+    job: Option<JobId>,
     /// The error of the first refusal.
     error: Option<Error>,
 }
@@ -79,7 +109,7 @@ impl Service for Scheduler {
         let (version, now) = (changes.value.map_or(0, |record| record.version), changes.now);
         if self.seen.replace(now).is_some_and(|seen| now < seen) {
             // The store's clock went back: recompute the next fire of every schedule.
-            (self.table, self.loaded) = (BTreeMap::new(), None);
+            (self.table, self.loaded, self.looked) = (BTreeMap::new(), None, None);
         }
         if self.is_stale(version, now) {
             self.reload(context.engine, now).await?;
@@ -89,6 +119,7 @@ impl Service for Scheduler {
         for key in self.due(now) {
             items += self.check(context.engine, key).await?;
         }
+        self.look(context.engine, now).await?;
         let again = match self.table.values().filter_map(|check| check.next).min() {
             Some(next) if next <= now => NextRun::Now,
             Some(next) => NextRun::After(next.since(now)),
@@ -135,7 +166,7 @@ impl Scheduler {
             let page = list(engine, PREFIX, after, RELOAD_PAGE).await?.value;
             for Record { key, version, .. } in page.rows {
                 let known = self.table.get(&key).filter(|check| check.version == version);
-                let check = known.copied().unwrap_or(Check { version, next: Some(now) });
+                let check = known.copied().unwrap_or(Check::at(version, Some(now)));
                 table.insert(key, check);
             }
             after = page.next;
@@ -147,6 +178,36 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Reads all awaited jobs in one call; the schedules of those that have ended or are gone are checked next.
+    async fn look(&mut self, engine: &dyn Engine, now: Timestamp) -> Result<()> {
+        let awaited = self.table.values_mut().filter_map(|check| match check.awaits.as_mut() {
+            Some(awaited) if awaited.ended.is_none() => Some((&mut check.next, awaited)),
+            _ => None,
+        });
+        let awaited: Vec<_> = awaited.collect();
+        if awaited.is_empty() || self.looked.is_some_and(|at| now.since(at) < LOOK_MS) {
+            return Ok(());
+        }
+        let mut ids: Vec<JobId> = awaited.iter().map(|(_, awaited)| awaited.id).collect();
+        ids.sort_unstable();
+        // Several schedules await one job if its unique key is theirs.
+        ids.dedup();
+        let found = engine.get(Get::new(ids)).await?;
+        let jobs = found.value.into_iter().flatten().map(|job| (job.header.id, job));
+        let jobs: HashMap<JobId, Job> = jobs.collect();
+        for (next, awaited) in awaited {
+            awaited.ended = match jobs.get(&awaited.id) {
+                Some(job) if !job.state.is_terminal() => continue,
+                Some(job) => Some(job.finished_at.unwrap_or(job.changed_at)),
+                // Removed by retention or discarded.
+                None => Some(found.now),
+            };
+            *next = Some(now);
+        }
+        self.looked = Some(now);
+        Ok(())
+    }
+
     /// Fires everything that a schedule owes; returns the number of fires.
     async fn check(&mut self, engine: &dyn Engine, key: String) -> Result<u64> {
         let seen = get(engine, &key).await?;
@@ -154,7 +215,8 @@ impl Scheduler {
             self.table.remove(&key);
             return Ok(0);
         };
-        let checked = fire(engine, &record, seen.now).await?;
+        let awaited = self.table.get(&key).and_then(|check| check.awaits);
+        let checked = fire(engine, &record, awaited, seen.now).await?;
         self.table.insert(key, checked.check);
         Ok(checked.fires)
     }
@@ -162,7 +224,12 @@ impl Scheduler {
 
 /// Fires everything that a schedule owes at `now`. Fails only if the store does: errors of a schedule are
 /// recorded in it and do not affect others.
-async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Checked> {
+async fn fire(
+    engine: &dyn Engine,
+    record: &Record,
+    awaited: Option<Awaited>,
+    now: Timestamp,
+) -> Result<Checked> {
     let mut stored = match Stored::read(record) {
         Ok(stored) if stored.paused => return Ok(Checked::in_vain(record.version, None)),
         Ok(stored) => stored,
@@ -171,15 +238,23 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Ch
             return Ok(Checked::in_vain(record.version, None));
         }
     };
+    if let Some(Awaited { id, ended: Some(ended) }) = awaited
+        && stored.awaits() == Some(id)
+    {
+        // Saved before anything fires: the next fire has one time, whichever scheduler noticed the end.
+        stored.progress = stored.progress.after_end(ended);
+        let version = save(engine, record, &stored).await?;
+        return Ok(Checked::in_vain(version, Some(now)));
+    }
     let due = match stored.schedule.due(stored.progress, now) {
         Ok(due) if due.fires.is_empty() && due.progress == stored.progress => {
-            return Ok(Checked::in_vain(record.version, due.next));
+            return Ok(Checked::in_vain(record.version, due.next).awaiting(due.awaits));
         }
         Ok(due) if due.fires.is_empty() => {
             // It started over because the store's clock went back: its new start must be saved.
             stored.progress = due.progress;
             let version = save(engine, record, &stored).await?;
-            return Ok(Checked::in_vain(version, due.next));
+            return Ok(Checked::in_vain(version, due.next).awaiting(due.awaits));
         }
         Ok(due) => due,
         Err(error) => {
@@ -191,7 +266,11 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Ch
     let fires = &due.fires[..due.fires.len().min(FIRES_STEP_MAX)];
     let fired = enqueue(engine, &stored, record, &due, fires).await?;
     let decided = &fires[..fired.decided];
-    stored.advance(stored.schedule.advanced(due.from, decided)?, decided, fired.refused);
+    let mut progress = stored.schedule.advanced(due.from, decided)?;
+    if matches!(stored.schedule.timing, Timing::AfterCompletion { .. }) {
+        progress.awaits = fired.job;
+    }
+    stored.advance(progress, decided, fired.refused);
     match &fired.error {
         Some(error) => note(&mut stored, record, error, now),
         None => stored.last_error = None,
@@ -200,11 +279,13 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Ch
     let fires_given = decided.len() as u64;
     counter!("windlass_schedule_fires_total").increment(fires_given - fired.refused);
     let next = match decided.len() {
+        // The check of the saved progress says whether its job is still to be awaited.
+        _ if stored.awaits().is_some() => Some(now),
         all if all == due.fires.len() => due.next,
         all if all == fires.len() => Some(now),
         _ => Some(now.plus(REFUSED_RETRY_MS)),
     };
-    Ok(Checked { check: Check { version, next }, fires: fires_given })
+    Ok(Checked { check: Check::at(version, next), fires: fires_given })
 }
 
 async fn enqueue(
@@ -225,7 +306,7 @@ async fn enqueue(
         // Not an outage: the same error would recur and delay the other schedules.
         Err(error) => {
             let decided = fires.len();
-            Ok(Fired { decided, refused: decided as u64, error: Some(error) })
+            Ok(Fired { decided, refused: decided as u64, job: None, error: Some(error) })
         }
     }
 }
@@ -234,14 +315,17 @@ async fn enqueue(
 /// owed, and the schedule's policy for missed runs applies if it takes too long. Any other refusal would
 /// recur forever, so the fire is skipped.
 fn count_fires(answers: Vec<Item<Enqueued>>) -> Fired {
-    let mut fired = Fired { decided: 0, refused: 0, error: None };
+    let mut fired = Fired { decided: 0, refused: 0, job: None, error: None };
     for answer in answers {
-        if let Err(error) = answer {
-            let later = matches!(error, Error::QueueFull { .. } | Error::Busy { .. });
-            fired.refused += u64::from(!later);
-            fired.error.get_or_insert(error);
-            if later {
-                break;
+        match answer {
+            Ok(enqueued) => fired.job = Some(enqueued.id),
+            Err(error) => {
+                let later = matches!(error, Error::QueueFull { .. } | Error::Busy { .. });
+                fired.refused += u64::from(!later);
+                fired.error.get_or_insert(error);
+                if later {
+                    break;
+                }
             }
         }
         fired.decided += 1;

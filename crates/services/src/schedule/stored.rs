@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::engine::Record;
 use windlass_core::limits::{NAME_BYTES_MAX, RECORD_BYTES_MAX};
 use windlass_core::model::NewJob;
-use windlass_core::policy::{Schedule, ScheduleProgress};
-use windlass_core::{Error, Result, Timestamp, check_name};
+use windlass_core::policy::{Schedule, ScheduleProgress, Timing};
+use windlass_core::{Error, JobId, Result, Timestamp, check_name};
 
 /// Key prefix of the records.
 pub(crate) const PREFIX: &str = "schedule/";
@@ -105,6 +105,12 @@ impl Stored {
         self.refused = self.refused.saturating_add(refused);
     }
 
+    /// The job that must end before the next fire, of a schedule after completion.
+    pub(super) fn awaits(&self) -> Option<JobId> {
+        let counts_from_end = matches!(self.schedule.timing, Timing::AfterCompletion { .. });
+        self.progress.awaits.filter(|_| counts_from_end)
+    }
+
     /// The display form at `now`.
     pub(super) fn view(self, name: &str, now: Timestamp) -> ScheduleView {
         let next = match self.paused {
@@ -112,12 +118,14 @@ impl Stored {
             // An unreadable rhythm is reported in `last_error` once the scheduler has seen it.
             false => self.schedule.next_fire(self.progress, now).unwrap_or(None),
         };
+        let awaits = self.awaits();
         ScheduleView {
             name: name.to_owned(),
             job: self.job.job(),
             schedule: self.schedule,
             paused: self.paused,
             next,
+            awaits,
             last_fire: self.last_fire,
             fired: self.progress.fired,
             refused: self.refused,
@@ -138,8 +146,10 @@ pub struct ScheduleView {
     pub job: NewJob,
     /// Whether it is paused.
     pub paused: bool,
-    /// The next fire; `None` while paused or when over.
+    /// The next fire; `None` while paused, while a job is awaited, or when over.
     pub next: Option<Timestamp>,
+    /// The job that must end before the next fire, of a schedule after completion.
+    pub awaits: Option<JobId>,
     /// The latest fire.
     pub last_fire: Option<Timestamp>,
     /// Number of fires since it was created or its rhythm was changed.

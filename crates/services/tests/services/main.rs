@@ -1,7 +1,9 @@
 //! The promises of the services, by their effects on real engines.
 
 mod bulk;
+mod checks;
 mod clock;
+mod completion;
 mod dead_bytes;
 mod durable;
 mod explaining;

@@ -29,4 +29,5 @@
 //!
 //! Schedules are records of the store: every process sees them, and a change takes effect everywhere. The
 //! [services](crate::services) fire them, which every worker hosts. [`Schedule`](crate::policy::Schedule) has
-//! cron lines with time zones, intervals, limits, and rules for missed fires.
+//! cron lines with time zones, intervals, pauses after the end of the previous job, limits, and rules for missed
+//! fires.

@@ -3,7 +3,7 @@
 use super::{
     AttemptEnd, Depth, Lease, Name, QueueOrder, SessionId, SpanMs, Timestamp, Whole, Whole32,
 };
-use crate::{Breaker, Counts, KeepMax, KindRules, Lane, Limit, List, Reason, Retention};
+use crate::{Breaker, Checks, Counts, KeepMax, KindRules, Lane, Limit, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -214,6 +214,8 @@ overviews! {
         pub rules: Option<KindRules>,
         /// Its circuit breaker, if any.
         pub breaker: Option<Breaker>,
+        /// The checks of its completed jobs, if any.
+        pub checks: Option<Checks>,
     }
 }
 
@@ -298,7 +300,8 @@ mod tests {
             crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
         let breaker = Some(Breaker::from(&windlass_core::policy::Breaker::default()));
         let rules = Some(KindRules::default());
-        let kind = crate::KindOverview { overview: kind, registered: true, rules, breaker };
+        let checks = Some(Checks::of(&model::CheckRule::new("c"), &[]));
+        let kind = crate::KindOverview { overview: kind, registered: true, rules, breaker, checks };
         assert_described::<KindOverview>(&kind);
     }
 

@@ -18,7 +18,7 @@ use windlass_core::engine::OpenSession;
 use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
 use windlass_core::model::{DEFAULT_QUEUE, Limit, Name, PartName, PartSet, Rule};
 use windlass_core::{check_name, check_text};
-use windlass_services::Outcomes;
+use windlass_services::{Checks, Outcomes};
 
 impl Builder {
     /// Validates all options and creates the worker. It does nothing until it is started.
@@ -39,7 +39,7 @@ impl Builder {
         crate::panics::install_hook();
         let inbox = Inbox::new();
         if self.counts_outcomes {
-            self.engine = Arc::new(Outcomes::new(self.engine));
+            self.engine = Arc::new(Outcomes::new(Arc::new(Checks::new(self.engine))));
         }
         let shared = Shared {
             pool: Pool::new(self.options.blocking_threads, inbox.bell.clone()),

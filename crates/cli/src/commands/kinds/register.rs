@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass::Client;
-use windlass_core::model::{KindRules, PriorityRule};
+use windlass_core::model::{CheckRule, KindRules, PriorityRule};
 use windlass_core::policy::{Backoff, BreakerPolicy};
 use windlass_services::{Breakers, Kinds};
 
@@ -18,7 +18,8 @@ use windlass_services::{Breakers, Kinds};
 #[command(after_help = "Examples:
   windlass kinds register send_email --schema @send_email.schema.json --payload-max 4K
   windlass kinds register resize --backoff 10s..10m~5s --priority-min 0 --priority-max 100
-  windlass kinds register charge_card --sensitive --breaker --breaker-errors 50")]
+  windlass kinds register charge_card --sensitive --breaker --breaker-errors 50
+  windlass kinds register send_email --check-kind verify_email --check-sample 2.5% --check-after 1h")]
 pub(super) struct Register {
     /// Name of the kind
     kind: String,
@@ -68,6 +69,18 @@ pub(super) struct Register {
     /// Interval between probe jobs while the breaker is open
     #[arg(long, value_name = "TIME", requires = "breaker", value_parser = values::duration_ms)]
     breaker_probe: Option<u64>,
+    /// Check completed jobs with jobs of this kind, which get the payload and the result
+    #[arg(long, value_name = "KIND")]
+    check_kind: Option<String>,
+    /// Queue of the checks [default: that of the checked job]
+    #[arg(long, value_name = "QUEUE", requires = "check_kind")]
+    check_queue: Option<String>,
+    /// Share of the completed jobs to check, in percent with up to one decimal
+    #[arg(long, value_name = "PERCENT", requires = "check_kind", value_parser = values::per_mille, default_value = "1%")]
+    check_sample: u32,
+    /// Time between the completion of a job and its check
+    #[arg(long, value_name = "TIME", requires = "check_kind", value_parser = values::duration_ms, default_value = "0s")]
+    check_after: u64,
 }
 
 impl Register {
@@ -109,6 +122,11 @@ impl Register {
                     self.breaker_probe.unwrap_or(usual.probe_every_ms),
                 ));
             rules.breaker = Some(policy);
+        }
+        if let Some(kind) = &self.check_kind {
+            let mut rule = CheckRule::new(kind.as_str());
+            rule.queue = self.check_queue.as_deref().map(Into::into);
+            rules.check = Some(rule.per_mille(self.check_sample).after_ms(self.check_after));
         }
         Ok(rules)
     }

@@ -9,16 +9,17 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use windlass_core::check_name;
 use windlass_core::limits::{
-    AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
-    SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
+    AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, CHECK_PER_MILLE, DELAY_MAX_MS,
+    MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX, SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
 };
-use windlass_core::model::{KindPatch, KindRules, Name, PriorityRule};
+use windlass_core::model::{CheckRule, KindPatch, KindRules, Name, PriorityRule};
 use windlass_core::policy::{Backoff, BreakerPolicy};
 
 const PAYLOAD_BYTES: RangeInclusive<u64> = 1..=PAYLOAD_BYTES_MAX as u64;
 const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=TIMEOUT_MAX_MS;
 const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
+const CHECK_AFTER_MS: RangeInclusive<u64> = 0..=DELAY_MAX_MS;
 const SAMPLES: RangeInclusive<u64> = 1..=BREAKER_SAMPLES_MAX;
 /// Accepted error rates. The breaker opens above the rate, and the rate never exceeds 100 %, so 100 would
 /// disable it.
@@ -38,7 +39,23 @@ pub(crate) struct Registered {
     sensitive: bool,
     has_breaker: bool,
     breaker: BreakerPolicy,
+    check_kind: Option<String>,
+    check: CheckSettings,
     pub(crate) limits: Option<Vec<Name>>,
+}
+
+/// The check of a kind, beside its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CheckSettings {
+    queue: Option<String>,
+    sample_per_mille: u32,
+    after_ms: u64,
+}
+
+impl Default for CheckSettings {
+    fn default() -> Self {
+        Self { queue: None, sample_per_mille: 10, after_ms: 0 }
+    }
 }
 
 static FIELDS: &[Field<Registered>] = &[
@@ -150,6 +167,34 @@ static FIELDS: &[Field<Registered>] = &[
         "Interval between probe jobs while the breaker is open."
     ),
     field!(
+        "check.kind",
+        Kind::TEXT,
+        Live,
+        check_kind,
+        "Kind of the jobs that check completed jobs of this kind. They get the payload and the result."
+    ),
+    field!(
+        "check.queue",
+        Kind::TEXT,
+        Live,
+        check.queue,
+        "Queue of the checks; left out, that of the checked job."
+    ),
+    field!(
+        "check.sample_per_mille",
+        Kind::count(CHECK_PER_MILLE),
+        Live,
+        check.sample_per_mille,
+        "Checked jobs out of 1,000 completed ones."
+    ),
+    field!(
+        "check.after",
+        Kind::time(CHECK_AFTER_MS),
+        Live,
+        check.after_ms,
+        "Time between the completion of a job and its check."
+    ),
+    field!(
         "limits",
         Kind::LIST,
         Live,
@@ -158,6 +203,14 @@ static FIELDS: &[Field<Registered>] = &[
          in the store."
     ),
 ];
+
+impl CheckSettings {
+    fn rule(&self, kind: &str) -> CheckRule {
+        let mut rule = CheckRule::new(kind);
+        rule.queue = self.queue.as_deref().map(Name::from);
+        rule.per_mille(self.sample_per_mille).after_ms(self.after_ms)
+    }
+}
 
 impl Registered {
     /// The rules to store; reads the schema file if one is set.
@@ -176,6 +229,7 @@ impl Registered {
         rules.priority = (self.priority != PriorityRule::default()).then_some(self.priority);
         rules.sensitive = self.sensitive;
         rules.breaker = self.has_breaker.then_some(self.breaker);
+        rules.check = self.check_kind.as_deref().map(|kind| self.check.rule(kind));
         Ok(rules)
     }
 
@@ -212,6 +266,15 @@ impl Named for Registered {
             let expected = "set it to true, or remove the other breaker settings";
             return vec![("breaker.enabled", "false".to_owned(), expected.into())];
         }
+        if self.check_kind.is_none() && self.check != CheckSettings::default() {
+            let expected = "name the kind of the checks, or remove the other settings of the check";
+            return vec![("check.kind", "not set".to_owned(), expected.into())];
+        }
+        let itself = self.check_kind.as_deref().filter(|kind| *kind == name);
+        if let Some(kind) = itself {
+            let expected = "a kind cannot check itself: name another kind";
+            return vec![("check.kind", kind.to_owned(), expected.into())];
+        }
         let rules = match self.rules() {
             Ok(rules) => rules,
             Err(wrong) => return vec![wrong],
@@ -229,6 +292,10 @@ impl Named for Registered {
             let (key, given) = match error.field() {
                 Some(field) if field.starts_with("schema") => self.schema_key(),
                 Some("priority.min") => ("priority.min", self.priority.min.to_string()),
+                Some("check.kind") => ("check.kind", self.check_kind.clone().unwrap_or_default()),
+                Some("check.queue") => {
+                    ("check.queue", self.check.queue.clone().unwrap_or_default())
+                }
                 Some("priority.default") => ("priority.default", self.priority.default.to_string()),
                 _ => ("", name.to_owned()),
             };
@@ -271,6 +338,16 @@ mod tests {
         assert_eq!(reported[0].0, "schema");
         let reported = wrong(|kind| kind.limits = Some(vec!["l".into(), "l".into()]));
         assert_eq!(reported, [("limits", "list each limit once".to_owned())]);
+        let reported = wrong(|kind| kind.check.after_ms = 5);
+        assert_eq!(reported[0].0, "check.kind");
+        for (kind, key) in [("send_email", "check.kind"), ("a b", "check.kind")] {
+            let reported = wrong(|rules| rules.check_kind = Some(kind.to_owned()));
+            assert_eq!(reported[0].0, key);
+        }
+        let reported = wrong(|kind| {
+            (kind.check_kind, kind.check.queue) = (Some("c".to_owned()), Some("a b".to_owned()));
+        });
+        assert_eq!(reported[0].0, "check.queue");
         let reported = wrong(|kind| kind.priority.min = 5);
         let expected = "its kind allows 5 to 2147483647";
         assert_eq!(reported, [("priority.default", expected.to_owned())]);

@@ -23,6 +23,7 @@ pub(crate) struct Recurring {
     cron: Option<String>,
     zone: String,
     every_ms: Option<u64>,
+    after_completion_ms: Option<u64>,
     missed: Missed,
     kind: String,
     queue: String,
@@ -47,6 +48,13 @@ static FIELDS: &[Field<Recurring>] = &[
         Live,
         every_ms,
         "Interval between runs, instead of a cron line."
+    ),
+    field!(
+        "after_completion",
+        Kind::time(EVERY_MS),
+        Live,
+        after_completion_ms,
+        "Time between the end of a job and the next run, instead of a cron line: runs do not overlap."
     ),
     field!(
         "missed",
@@ -88,6 +96,7 @@ impl Default for Recurring {
             cron: None,
             zone: "UTC".to_owned(),
             every_ms: None,
+            after_completion_ms: None,
             missed: Missed::default(),
             kind: String::new(),
             queue: DEFAULT_QUEUE.to_owned(),
@@ -102,9 +111,10 @@ impl Default for Recurring {
 impl Recurring {
     /// The timing of the schedule.
     pub(crate) fn schedule(&self) -> Schedule {
-        let schedule = match (&self.cron, self.every_ms) {
-            (Some(line), _) => Schedule::cron(line, &self.zone),
-            (None, every_ms) => Schedule::every_ms(every_ms.unwrap_or_default()),
+        let schedule = match (&self.cron, self.every_ms, self.after_completion_ms) {
+            (Some(line), _, _) => Schedule::cron(line, &self.zone),
+            (None, None, Some(after_ms)) => Schedule::after_completion_ms(after_ms),
+            (None, every_ms, _) => Schedule::every_ms(every_ms.unwrap_or_default()),
         };
         schedule.missed(self.missed)
     }
@@ -128,6 +138,8 @@ impl Recurring {
             "queue" => ("queue", self.queue.clone()),
             "schedule.zone" => ("zone", self.zone.clone()),
             "schedule.every_ms" => ("every", String::new()),
+            "schedule.after_completion_ms" => ("after_completion", String::new()),
+            "schedule.missed" => ("missed", format!("{:?}", self.missed).to_lowercase()),
             field if field.starts_with("payload") => ("payload", "too large".to_owned()),
             field if field.starts_with("unique") => {
                 ("unique", self.unique.clone().unwrap_or_default())
@@ -163,12 +175,16 @@ impl Named for Recurring {
         if self.kind.is_empty() {
             wrong.push(("kind", "not set".to_owned(), "name the kind of the job".into()));
         }
-        match (&self.cron, self.every_ms) {
-            (None, None) => {
-                let expected = "set the timing: cron = \"0 6 * * *\", or every = \"15m\"";
+        match (&self.cron, self.every_ms, self.after_completion_ms) {
+            (None, None, None) => {
+                let expected = "set the timing: cron = \"0 6 * * *\", every = \"15m\" or after_completion = \"15m\"";
                 wrong.push(("cron", "not set".to_owned(), expected.into()));
             }
-            (Some(_), Some(_)) => {
+            (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+                let given = "set beside cron or every".to_owned();
+                wrong.push(("after_completion", given, "keep one of them".into()));
+            }
+            (Some(_), Some(_), None) => {
                 wrong.push(("every", "set beside cron".to_owned(), "keep one of the two".into()));
             }
             _ => {}

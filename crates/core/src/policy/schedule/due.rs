@@ -2,8 +2,9 @@
 //! the next one.
 
 use super::progress::ScheduleProgress;
-use super::{Fires, Missed, Schedule};
+use super::{Fires, Missed, Rhythm, Schedule};
 use crate::error::Result;
+use crate::id::JobId;
 use crate::limits::{FIRES_MAX, MISSED_FIRE_MAX_MS, ON_TIME_MS};
 use crate::time::Timestamp;
 
@@ -20,8 +21,10 @@ pub struct ScheduleDue {
     /// has changed.
     pub progress: ScheduleProgress,
     /// When to check again; not later than now if [`FIRES_MAX`] left some fires over, `None` if the schedule
-    /// has ended.
+    /// has ended or awaits the end of a job.
     pub next: Option<Timestamp>,
+    /// The job whose end must be reported by [`ScheduleProgress::after_end`] before there is a next fire.
+    pub awaits: Option<JobId>,
 }
 
 impl Schedule {
@@ -29,6 +32,9 @@ impl Schedule {
     /// is repeated, [`ScheduleProgress::fire_id`] makes the enqueues idempotent.
     pub fn due(&self, progress: ScheduleProgress, now: Timestamp) -> Result<ScheduleDue> {
         let (all, from) = self.fires_at(progress, now)?;
+        if let Rhythm::AfterCompletion { after_ms } = all.rhythm {
+            return Ok(self.due_after_completion(&all, after_ms, progress, from, now));
+        }
         let decided = from.decided(self.start);
         let room = self.room(from);
         let fires = self.choose(&all, decided, now, room);
@@ -39,7 +45,7 @@ impl Schedule {
             _ => decided.max(now),
         };
         let next = if self.room(progress) == 0 { None } else { all.after(looked) };
-        Ok(ScheduleDue { fires, from, progress, next })
+        Ok(ScheduleDue { fires, from, progress, next, awaits: None })
     }
 
     /// The progress after these fires, the first of the due ones.
@@ -58,6 +64,9 @@ impl Schedule {
         now: Timestamp,
     ) -> Result<Option<Timestamp>> {
         let (all, from) = self.fires_at(progress, now)?;
+        if let Rhythm::AfterCompletion { after_ms } = all.rhythm {
+            return Ok(self.next_after_completion(after_ms, from));
+        }
         let over = self.room(from) == 0;
         Ok(if over { None } else { all.after(from.decided(self.start).max(now)) })
     }
@@ -75,7 +84,7 @@ impl Schedule {
     }
 
     /// How many fires are allowed now.
-    fn room(&self, progress: ScheduleProgress) -> usize {
+    pub(super) fn room(&self, progress: ScheduleProgress) -> usize {
         let left = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(progress.fired));
         usize::try_from(left).unwrap_or(usize::MAX).min(FIRES_MAX)
     }

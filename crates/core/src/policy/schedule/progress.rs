@@ -25,6 +25,9 @@ pub struct ScheduleProgress {
     /// Periods in which all fires of a cron line have happened: none is repeated, whatever the clock does.
     #[serde(default, skip_serializing_if = "Spans::is_empty")]
     pub(super) given: Spans,
+    /// The job that must end before the next fire is due, of a schedule after completion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<JobId>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -35,7 +38,7 @@ const fn is_zero(count: &u32) -> bool {
 impl ScheduleProgress {
     /// The progress of a schedule created at `since`.
     pub const fn new(since: Timestamp) -> Self {
-        Self { since, last: None, fired: 0, rewinds: 0, given: Spans::NONE }
+        Self { since, last: None, fired: 0, rewinds: 0, given: Spans::NONE, awaits: None }
     }
 
     /// Continues from `now` on: fires due up to then are no longer owed.
@@ -44,10 +47,23 @@ impl ScheduleProgress {
         Self { since: now, last: None, ..self }
     }
 
-    /// Starts over at `now`, with another rhythm.
+    /// Starts over at `now`, with another rhythm. A job that has not ended is still awaited.
     #[must_use]
     pub const fn restarted(self, now: Timestamp) -> Self {
-        Self { rewinds: self.rewinds, ..Self::new(now) }
+        Self { rewinds: self.rewinds, awaits: self.awaits, ..Self::new(now) }
+    }
+
+    /// Awaits the end of this job before the next fire.
+    #[must_use]
+    pub const fn awaiting(self, job: JobId) -> Self {
+        Self { awaits: Some(job), ..self }
+    }
+
+    /// The awaited job ended at `ended`: the next fire counts from there. To be stored before anything fires, so that
+    /// all schedulers count from the same time.
+    #[must_use]
+    pub fn after_end(self, ended: Timestamp) -> Self {
+        Self { since: self.since.max(ended), awaits: None, ..self }
     }
 
     /// The id of the job that the schedule `name` fires at `at`: the same in every scheduler.
@@ -72,7 +88,7 @@ impl ScheduleProgress {
     ///
     /// An interval continues from the new time with new fires once the clock went back by at least one
     /// interval: for a smaller step it would repeat the latest fire. A cron line also continues from the new
-    /// time, but leaves out fires that have already happened.
+    /// time, but leaves out fires that have already happened. A schedule after completion counts from the new time.
     pub(super) fn at(self, rhythm: &Rhythm, now: Timestamp) -> Self {
         let back_ms = self.last.unwrap_or(self.since).since(now);
         match rhythm {
@@ -80,7 +96,11 @@ impl ScheduleProgress {
             Rhythm::Every { every_ms, .. } if back_ms >= *every_ms => {
                 Self { rewinds: self.rewinds.saturating_add(1), ..self.resumed(now) }
             }
-            _ => self,
+            Rhythm::AfterCompletion { .. } if self.since > now => {
+                Self { rewinds: self.rewinds.saturating_add(1), ..self.resumed(now) }
+            }
+            Rhythm::AfterCompletion { after_ms } => self.in_time(*after_ms, now),
+            Rhythm::Cron(_) | Rhythm::Every { .. } => self,
         }
     }
 
@@ -88,8 +108,13 @@ impl ScheduleProgress {
     pub(super) fn with(mut self, all: &Fires, fires: &[Timestamp]) -> Self {
         self.fired = self.fired.saturating_add(fires.len() as u64);
         self.last = fires.last().copied().or(self.last);
-        if matches!(all.rhythm, Rhythm::Cron(_)) {
-            fires.iter().for_each(|at| self.given.add(*at, |after| all.listed_after(after)));
+        match all.rhythm {
+            Rhythm::Cron(_) => {
+                fires.iter().for_each(|at| self.given.add(*at, |after| all.listed_after(after)));
+            }
+            // Counts from the fire itself if no job came of it.
+            Rhythm::AfterCompletion { .. } => self.since = self.last.unwrap_or(self.since),
+            Rhythm::Every { .. } => {}
         }
         self
     }
