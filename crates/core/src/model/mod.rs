@@ -1,6 +1,7 @@
 //! The job model: the types that every engine, worker and client shares.
 
 mod dependency;
+mod events;
 mod history;
 mod job;
 mod limit;
@@ -15,6 +16,7 @@ mod state;
 mod step;
 
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
+pub use events::{EventBounds, EventBoundsFields};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};

@@ -3,7 +3,7 @@
 use crate::lock::unavailable;
 use crate::log::Log;
 use crate::private;
-use crate::rows::failed;
+use crate::rows::{EVENT_TABLES, failed};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
@@ -115,7 +115,8 @@ fn prepare(conn: &Connection, dir: &Path) -> Result<()> {
             "BEGIN EXCLUSIVE; {SCHEMA}; PRAGMA user_version = {FORMAT};
              PRAGMA application_id = {APPLICATION_ID}; COMMIT"
         );
-        return conn.execute_batch(&script).map_err(sql);
+        conn.execute_batch(&script).map_err(sql)?;
+        return conn.execute_batch(EVENT_TABLES).map_err(sql);
     }
     if pragma("application_id")? != APPLICATION_ID {
         return Err(Error::invalid(
@@ -126,7 +127,7 @@ fn prepare(conn: &Connection, dir: &Path) -> Result<()> {
     }
     let found = pragma("user_version")?;
     if found == FORMAT {
-        return Ok(());
+        return conn.execute_batch(EVENT_TABLES).map_err(sql);
     }
     let way_out = format!(
         "{} was written by a newer Windlass; this one reads format {FORMAT}: use the newer one",

@@ -273,6 +273,10 @@ impl Admin for RemoteEngine {
         })
     }
 
+    fn events(&self, _: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(async { Err(events_unsupported(self.capabilities())) })
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         Box::pin(self.get(routes::HEALTH, |_: wire::Empty| Ok(())))
     }
