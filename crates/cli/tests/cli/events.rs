@@ -25,10 +25,7 @@ fn events_are_printed_and_continued_after_a_cursor() {
     let cursor = events[0]["cursor"].as_str().unwrap();
     let rest = printed(&store, &["events", "default", "--json", "--since", cursor]);
     assert_eq!(rest, events[1..]);
-    assert_eq!(
-        printed(&store, &["events", "default", "--json", "--since", "latest"]),
-        [json!(0); 0]
-    );
+    assert!(printed(&store, &["events", "default", "--json", "--since", "latest"]).is_empty());
 }
 
 #[test]
