@@ -15,16 +15,16 @@ fn open(dir: &tempfile::TempDir) -> LocalEngine {
 async fn switch_on(engine: &LocalEngine, max: u64) {
     let bounds = EventBounds::default().with_max(max);
     let on = Configure::queue("q", QueuePatch::events(Some(bounds)));
-    engine.configure(vec![on]).await.unwrap().value.remove(0).unwrap();
+    engine.configure(vec![on]).await.expect("configure").value.remove(0).expect("a change");
 }
 
 async fn enqueue(engine: &LocalEngine, count: usize) {
     let jobs = (0..count).map(|_| NewJob::new("k").queue("q"));
-    engine.enqueue(Enqueue::each(jobs)).await.unwrap();
+    engine.enqueue(Enqueue::each(jobs)).await.expect("enqueue");
 }
 
 async fn read(engine: &LocalEngine, request: EventsRequest) -> EventsReply {
-    engine.events(request).await.unwrap().value
+    engine.events(request).await.expect("events").value
 }
 
 #[tokio::test]

@@ -127,7 +127,9 @@ static FIELDS: &[Field<QueueSettings>] = &[
             match (&mut held.events, Option::<u64>::from_value(value)?) {
                 (Some(events), ms) => events.max_age_ms = ms.unwrap_or(EVENTS_AGE_DEFAULT_MS),
                 (None, None) => {}
-                (None, Some(_)) => return Err("set `events` in a line before it: how many to keep".into()),
+                (None, Some(_)) => {
+                    return Err("set `events` in a line before it: how many to keep".into());
+                }
             }
             Ok(())
         },
