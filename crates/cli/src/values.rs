@@ -137,6 +137,23 @@ pub(crate) fn bytes_limit(text: &str) -> Result<Limit<u64>, String> {
     if text == "none" { Ok(Limit(None)) } else { bytes(text).map(|bytes| Limit(Some(bytes))) }
 }
 
+/// Whether a queue has events, and how many it keeps; `None` for as many as before, or the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    Off,
+    On(Option<u64>),
+}
+
+/// Parses `on`, `off` or a number of events.
+pub(crate) fn events(text: &str) -> Result<Events, String> {
+    let wrong = || format!("invalid value {text:?}; write on, off, or how many events to keep");
+    match text {
+        "off" | "none" => Ok(Events::Off),
+        "on" => Ok(Events::On(None)),
+        number => number.parse().map(|max| Events::On(Some(max))).map_err(|_| wrong()),
+    }
+}
+
 /// Parses a duration into milliseconds, or `none`.
 pub(crate) fn time_limit(text: &str) -> Result<Limit<u64>, String> {
     match text {

@@ -206,6 +206,19 @@ pub const REMOVED_KEPT_DEFAULT_MS: u64 = 90 * DAY_MS;
 /// Tenants that one hour of the history of removed jobs has for a queue and kind; further ones are counted together.
 pub const REMOVED_TENANTS_MAX: usize = 100;
 
+/// Default number of events that a queue with events keeps.
+pub const EVENTS_KEPT_DEFAULT: u64 = 10_000;
+/// Highest number of events that a queue can be set to keep.
+pub const EVENTS_KEPT_MAX: u64 = 1_000_000;
+/// How long events are kept by default, if their number allows it.
+pub const EVENTS_AGE_DEFAULT_MS: u64 = DAY_MS;
+/// Shortest configurable age of events.
+pub const EVENTS_AGE_MIN_MS: u64 = SECOND_MS;
+/// Longest configurable age of events.
+pub const EVENTS_AGE_MAX_MS: u64 = 31 * DAY_MS;
+/// Queues of a store that may have events.
+pub const EVENT_QUEUES_MAX: usize = 1_000;
+
 /// Rows in one page of a listing.
 pub const PAGE_MAX: u32 = 1_000;
 /// Default number of rows in one page.

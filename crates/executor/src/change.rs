@@ -142,12 +142,22 @@ impl<R: Rows> Executor<R> {
                 if let Some(limits) = &patch.limits {
                     self.check_listed(limits, Some(&queue))?;
                 }
+                if let Some(events) = patch.events {
+                    self.check_events(&queue, events)?;
+                }
                 let settings = self.queues.entry(queue.clone()).or_default();
+                let had_events = settings.events.is_some();
                 patch.apply(settings);
+                let switches_events = settings.events.is_some() != had_events;
                 if *settings == Default::default() {
                     self.queues.remove(&queue);
                 }
                 self.rows.save_queue(&queue, self.queues.get(&queue))?;
+                if switches_events {
+                    self.rows.reset_events(&queue, now)?;
+                    // Readers that wait learn of it.
+                    self.events += 1;
+                }
                 if patch.limits.is_some() {
                     self.relist(Some(&queue), None, now)?;
                 }

@@ -179,6 +179,7 @@ impl<R: Rows> Executor<R> {
         view: impl FnOnce(&Entry) -> T,
     ) -> Result<(Option<State>, T, Left)> {
         let Taken { mut entry, event, step } = taken;
+        let noted = self.note_event(&entry, step, data.queue.as_ref(), data.error.as_ref());
         let enters = [Effect::JoinLine, Effect::Moved, Effect::Arrive];
         let mut left = match enters.into_iter().any(|effect| step.effects.has(effect)) {
             true => self.leave_limits(&mut entry),
@@ -195,6 +196,9 @@ impl<R: Rows> Executor<R> {
         let line = line.map(|key| (header.queue.clone(), key));
         for effect in step.effects.iter() {
             self.execute(effect, &mut entry, step.next, event, &mut data, now)?;
+        }
+        if let Some(noted) = noted {
+            self.record_event(noted, &entry, event, step.next, now)?;
         }
         let viewed = view(&entry);
         Self::note_line(&entry, &mut left);

@@ -43,6 +43,8 @@ pub struct Executor<R> {
     pub(crate) resolving: Resolving,
     /// Counts jobs that became ready and gates that opened, for waiting claims.
     pub(crate) readied: u64,
+    /// Number of events appended, for readers that wait.
+    pub(crate) events: u64,
 }
 
 impl<R: Rows> Executor<R> {
@@ -61,6 +63,7 @@ impl<R: Rows> Executor<R> {
             seq,
             resolving: Resolving::default(),
             readied: 0,
+            events: 0,
         }
     }
 

@@ -12,6 +12,7 @@ mod commit;
 mod dependencies;
 mod enqueue;
 mod entry;
+mod events;
 mod executor;
 mod filling;
 mod import;

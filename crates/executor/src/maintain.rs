@@ -27,10 +27,7 @@ impl<R: Maintenance> Executor<R> {
                 let settings = |queue: &Name| self.queues.get(queue).cloned().unwrap_or_default();
                 self.rows.to_remove(&settings, now, one_more(request))?
             }
-            Work::Compact => {
-                self.compact(request, now)?;
-                Vec::new()
-            }
+            Work::Compact => return self.compact(request, now),
             Work::Reclaim => Vec::new(),
             _ => return Err(unknown("work")),
         };
@@ -54,9 +51,9 @@ impl<R: Maintenance> Executor<R> {
         Ok(reply)
     }
 
-    /// Removes unique keys whose window is over, idle lanes, old history of removed jobs, and tenants that a fair queue would treat as new ones
-    /// anyway.
-    fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
+    /// Removes unique keys whose window is over, idle lanes, old history of removed jobs, old events, and tenants that a fair queue would treat
+    /// as new ones anyway.
+    fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         self.turns.retain(|_, turns| {
             let served = turns.clock.served;
             turns.latest.retain(|_, turn| *turn >= served);
@@ -64,7 +61,10 @@ impl<R: Maintenance> Executor<R> {
         });
         let budget = request.budget as usize;
         self.rows.forget_removed(now.minus(request.removed_kept_ms), budget)?;
-        self.rows.compact(now, budget)
+        self.rows.compact(now, budget)?;
+        let mut reply = MaintainReply::default();
+        reply.more = self.drop_events(request, now)?;
+        Ok(reply)
     }
 
     /// A page of the history of removed jobs; see [`windlass_core::engine::Admin::removed`].

@@ -4,10 +4,10 @@ use crate::entry::{Entry, UniqueSlot};
 use crate::session::SessionEntry;
 use std::collections::BTreeMap;
 use windlass_core::engine::{
-    CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
-    SessionId,
+    CheckReport, Event, EventsReply, EventsRequest, LaneStats, Page, RecordOp, RecordReply,
+    RemovedCount, RemovedKey, RemovedQuery, SessionId,
 };
-use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings};
+use windlass_core::model::{EventBounds, Input, KindSettings, Limit, Name, QueueSettings};
 use windlass_core::policy::{Ahead, Meter};
 use windlass_core::{JobId, Result, Timestamp};
 
@@ -162,6 +162,20 @@ pub trait Rows {
 
     /// Adds a job to the history of removed jobs, in the same transaction.
     fn count_removed(&mut self, key: RemovedKey) -> Result<()>;
+
+    /// Appends an event to the stream of a queue, in the same transaction, and drops the oldest ones beyond
+    /// [`EventBounds::max`].
+    ///
+    /// This and [`reset_events`](Self::reset_events) do nothing by default: the executor of a store without
+    /// [events](windlass_core::engine::Capability::Events) never calls them.
+    fn append_event(&mut self, _queue: &Name, _bounds: EventBounds, _event: Event) -> Result<()> {
+        Ok(())
+    }
+
+    /// Drops all events of a queue and begins a new stream. Called when events are switched on or off.
+    fn reset_events(&mut self, _queue: &Name, _now: Timestamp) -> Result<()> {
+        Ok(())
+    }
 
     /// The lanes of a queue that may have ready jobs. Called by every claim: its cost must not depend on the number
     /// of lanes without ready jobs.
@@ -347,6 +361,18 @@ pub trait Maintenance: Rows {
 
     /// Deletes up to `limit` rows of the history of removed jobs whose hour ended at `before` or earlier.
     fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()>;
+
+    /// Events of a queue that has a stream; the request is valid. Does not wait.
+    fn events(&mut self, request: &EventsRequest) -> Result<EventsReply>;
+
+    /// Drops up to `limit` events that are older than their queue keeps them (`None`: it keeps none). Returns whether more
+    /// are left.
+    fn drop_events(
+        &mut self,
+        bounds: &dyn Fn(&Name) -> Option<EventBounds>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<bool>;
 
     /// Removes unique keys whose window is over and lanes that have been without jobs for
     /// [`LANE_IDLE_MS`](windlass_core::limits::LANE_IDLE_MS), reading up to `limit` lanes; returns unused space.

@@ -3,6 +3,7 @@
 use crate::access::{Access, KeyChanges, Who};
 use crate::admit::{RateLimits, Registry};
 use crate::budget::Budgets;
+use crate::event_stream;
 use crate::health::StoreHealth;
 use crate::meter::Rates;
 use crate::metrics::StoreGauges;
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) waiting: Arc<AtomicUsize>,
     /// The queues that these requests wait for.
     pub(crate) waits: Waits,
+    /// Places for readers that wait for events.
+    pub(crate) event_readers: Arc<Semaphore>,
     /// Authentication and authorization.
     pub(crate) access: Access,
     /// The audit log.
@@ -104,6 +107,7 @@ impl App {
             stopping: base.stop.clone(),
             waiting: base.counts.waiting.clone(),
             waits,
+            event_readers: Arc::new(Semaphore::new(event_stream::READERS_MAX)),
             health: base.health.clone(),
             gauges,
         };

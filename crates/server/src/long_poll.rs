@@ -1,13 +1,14 @@
-//! Claims and waits with a timeout: try, wait for a wake-up, try again; waits for the end of a job. A waiting claim holds no
+//! Claims and waits with a timeout: try, wait for a wake-up, try again; waits for the end of a job and for events. A waiting claim holds no
 //! lease and ends with its connection, because the server drops its future.
 
 use crate::access::Who;
 use crate::app::App;
+use crate::event_stream;
 use crate::waits::{Sign, join};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::engine::{Claim, Claimed, Get, Stamped, Wait};
+use windlass_core::engine::{Claim, Claimed, EventsReply, EventsRequest, Get, Stamped, Wait};
 use windlass_core::limits::WAIT_MAX_MS;
 use windlass_core::{JobId, Result, within_range};
 
@@ -80,6 +81,35 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
         if ready.value || sign != Sign::Check {
             return Ok(ready);
         }
+    }
+}
+
+/// Reads events, and waits up to `wait_ms` for one if there is none; answers early on shutdown.
+pub(crate) async fn events(
+    app: &App,
+    who: &Who,
+    mut request: EventsRequest,
+) -> Result<Stamped<EventsReply>> {
+    request.check()?;
+    let read = |request: &EventsRequest| {
+        app.call_within(app.engine.events(request.clone()), request.wait_ms)
+    };
+    let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
+    let _place = match request.wait_ms {
+        0 => return read(&request).await,
+        _ => event_stream::place(&app.event_readers)?,
+    };
+    let (_counted, mut keys) = (Counted::new(&app.waiting), app.access.watch());
+    loop {
+        tokio::select! {
+            biased;
+            () = app.stopping.cancelled() => return read(&request.wait_ms(0)).await,
+            // Does not answer a key that was revoked during the wait.
+            _ = keys.changed() => app.access.still(&who.0).await?,
+            reply = read(&request) => return reply,
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        request.wait_ms = left.as_millis().try_into().unwrap_or(0);
     }
 }
 

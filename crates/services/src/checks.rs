@@ -245,7 +245,7 @@ impl Jobs for Checks {
 }
 
 impl Admin for Checks {
-    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Checks {

@@ -130,8 +130,8 @@ mod unique_key;
 mod url;
 
 pub use client::{
-    Client, Finished, HasOutput, IntoJob, JobBuilder, JobHandle, JobQuery, JobStream, Kind, Queue,
-    Replay, Untyped, job, job_of,
+    Client, EventItem, EventQuery, EventStream, Finished, HasOutput, IntoJob, JobBuilder,
+    JobHandle, JobQuery, JobStream, Kind, Queue, Replay, Untyped, job, job_of,
 };
 /// Graphs of jobs: [`Client::flow`](crate::Client::flow), its nodes, and their inputs.
 pub mod flow {

@@ -1,6 +1,7 @@
 //! Settings of queues and kinds, and limits.
 
 use crate::bounded;
+use crate::events::EventBounds;
 use crate::limit::Limit;
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -46,6 +47,10 @@ pub struct QueuePatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 4))]
     pub limits: Option<Vec<Name>>,
+    /// Switches the recording of events on with these bounds; `null` switches it off and drops all events.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<EventBounds>))]
+    pub events: Option<Option<EventBounds>>,
 }
 
 /// Deserializes an order strictly, as in all requests; core's own deserializer, used for storage,
@@ -140,6 +145,7 @@ impl From<QueuePatch> for model::QueuePatch {
         full.dead_bytes_max = patch.dead_bytes_max;
         full.keep_max = patch.keep_max.map(Into::into);
         full.limits = patch.limits;
+        full.events = patch.events.map(|bounds| bounds.map(Into::into));
         full
     }
 }
@@ -181,6 +187,7 @@ impl TryFrom<engine::Configure> for Configure {
                     dead_bytes_max: patch.dead_bytes_max,
                     keep_max: patch.keep_max.map(Into::into),
                     limits: patch.limits,
+                    events: patch.events.map(|bounds| bounds.map(Into::into)),
                 };
                 Ok(Self::Queue { name, set })
             }

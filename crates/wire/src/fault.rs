@@ -165,7 +165,7 @@ impl Fault {
             Self::LeaseLost { id } => Error::LeaseLost { id },
             Self::SessionLost { session } => Error::SessionLost { session },
             Self::Duplicate { key, holder } => Error::Duplicate { key, holder },
-            Self::Refused { id, state, event, hint } => match event_named(&event) {
+            Self::Refused { id, state, event, hint } => match EventKind::named(&event) {
                 Some(event) => Error::Refused { id, state, event, hint: known(&hint) },
                 None => Error::invalid("event", event, "this client is older than the server"),
             },
@@ -214,7 +214,7 @@ impl From<Error> for Fault {
             Error::SessionLost { session } => Self::SessionLost { session },
             Error::Duplicate { key, holder } => Self::Duplicate { key, holder },
             Error::Refused { id, state, event, hint } => {
-                Self::Refused { id, state, event: event_name(event), hint: hint.into() }
+                Self::Refused { id, state, event: event.name().to_owned(), hint: hint.into() }
             }
             Error::StateConflict { id, expected, found } => {
                 Self::StateConflict { id, expected, found }
@@ -252,14 +252,6 @@ fn known(hint: &str) -> &'static str {
     intern(hint, "see the server's own message")
 }
 
-fn event_name(event: EventKind) -> String {
-    format!("{event:?}").to_ascii_lowercase()
-}
-
-fn event_named(name: &str) -> Option<EventKind> {
-    EventKind::ALL.into_iter().find(|event| event_name(*event) == name)
-}
-
 /// The name of a capability on the wire; stable, unlike core's display names.
 pub(crate) const fn capability_name(capability: Capability) -> &'static str {
     match capability {
@@ -268,6 +260,7 @@ pub(crate) const fn capability_name(capability: Capability) -> &'static str {
         Capability::Move => "move",
         Capability::Limits => "limits",
         Capability::Flows => "flows",
+        Capability::Events => "events",
         _ => "unknown",
     }
 }

@@ -47,6 +47,7 @@ mod configure;
 mod dead;
 mod dependency;
 mod enqueue;
+mod events;
 mod explain;
 mod fault;
 mod flow;
@@ -86,6 +87,7 @@ pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Set
 pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
 pub use dependency::{Dependencies, Dependency, Input, Join};
 pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
+pub use events::{Event, EventBounds, EventStreamQuery, EventsPage, EventsQuery};
 pub use explain::{Cause, Explanation};
 pub use fault::{Fault, Problem};
 pub use flow::{Flow, NewFlow, StoredFlow};

@@ -170,6 +170,10 @@ numbers! {
         KeepCount: 0..=limits::KEEP_MAX_MAX;
     "How long the history of removed jobs is kept."
         HistoryMs: HOUR_MS..=limits::AGE_MAX_MS;
+    "Maximum number of events that a queue keeps."
+        EventCount: 1..=limits::EVENTS_KEPT_MAX;
+    "Maximum age of events."
+        EventAgeMs: limits::EVENTS_AGE_MIN_MS..=limits::EVENTS_AGE_MAX_MS;
     "Size of a payload in bytes."
         PayloadBytes: 1..=limits::PAYLOAD_BYTES_MAX;
     "The window or the probe interval of a circuit breaker."

@@ -78,6 +78,10 @@ paths! {
     QUEUES = "/v1/queues";
     /// `GET` returns one queue, `PATCH` changes its settings.
     QUEUE = "/v1/queues/{queue}";
+    /// `GET` lists events of one queue.
+    EVENTS = "/v1/queues/{queue}/events";
+    /// `GET` streams events of one queue.
+    EVENT_STREAM = "/v1/queues/{queue}/events/stream";
     /// `GET` lists removed and expired jobs.
     HISTORY = "/v1/history";
     /// `GET` lists kinds.
@@ -127,6 +131,11 @@ pub fn session(session: &str) -> String {
 /// The path that explains why a job is not running.
 pub fn why(id: JobId) -> String {
     format!("{JOBS}/{id}/why")
+}
+
+/// The path of the events of a queue.
+pub fn events(queue: &str) -> String {
+    format!("{QUEUES}/{}/events", step(queue))
 }
 
 /// The path that takes tokens of a limit.

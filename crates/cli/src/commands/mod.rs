@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod dead;
 mod enqueue;
+mod events;
 mod flows;
 mod history;
 mod jobs;
@@ -59,6 +60,8 @@ enum Command {
     Limits(limits::Args),
     /// List how many jobs were removed or expired, by queue and time
     History(history::Args),
+    /// Print the events of a queue, and follow them
+    Events(events::Args),
     /// Manage recurring jobs
     Schedules(schedules::Args),
     /// List, resume and cancel changes of many jobs
@@ -116,6 +119,7 @@ impl Cli {
             Command::Kinds(args) => args.run(),
             Command::Limits(args) => args.run(),
             Command::History(args) => args.run(),
+            Command::Events(args) => args.run(),
             Command::Schedules(args) => args.run(),
             Command::Bulk(args) => args.run(),
             Command::Workers(args) => args.run(),
@@ -161,6 +165,7 @@ impl Cli {
             Command::Kinds(args) => args.common(),
             Command::Limits(args) => args.common(),
             Command::History(args) => args.common(),
+            Command::Events(args) => args.common(),
             Command::Schedules(args) => args.common(),
             Command::Bulk(args) => args.common(),
             Command::Workers(args) => args.common(),

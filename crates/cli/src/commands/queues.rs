@@ -3,7 +3,7 @@
 use super::jobs::How;
 use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
-use crate::values::{self, Limit};
+use crate::values::{self, Events, Limit};
 use crate::views;
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Configure, Filter, LaneSums, StatsRequest};
-use windlass_core::model::{Name, Order, QueuePatch, QueueSettings};
+use windlass_core::model::{EventBounds, Name, Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
 use windlass_core::time::rough_span;
 use windlass_services::BulkChange;
@@ -98,6 +98,12 @@ struct Set {
     /// Limit that jobs of the queue run under; repeat it for more. `none` removes all
     #[arg(long, value_name = "NAME")]
     limit: Vec<String>,
+    /// Record the transitions of its jobs as events: `on`, `off` (drops them), or how many to keep
+    #[arg(long, value_name = "on|off|N", value_parser = values::events)]
+    events: Option<Events>,
+    /// Maximum age of events, e.g. 1d. Switches events on
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    events_max_age: Option<u64>,
 }
 
 impl Set {
@@ -127,14 +133,29 @@ impl Set {
         patch.dead_bytes_max = self.dead_bytes_max.map(|limit| limit.0);
         patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
         patch.limits = listed(&self.limit);
+        patch.events = self.events(now)?;
         if patch == QueuePatch::default() {
             bail!(
                 "nothing to set; use --max-depth, --order, --retention, --keep-finished, --keep-dead, \
                  --keep-expired, --max-completed, --max-cancelled, --max-dead, --max-expired, \
-                 --dead-bytes-max, --max-wait or --limit"
+                 --dead-bytes-max, --max-wait, --limit, --events or --events-max-age"
             );
         }
         Ok(patch)
+    }
+
+    /// The bounds of its events, as they are now except for what is given.
+    fn events(&self, now: &QueueSettings) -> Result<Option<Option<EventBounds>>> {
+        let mut bounds = now.events.unwrap_or_default();
+        match (self.events, self.events_max_age) {
+            (None, None) => return Ok(None),
+            (Some(Events::Off), Some(_)) => bail!("--events off cannot have --events-max-age"),
+            (Some(Events::Off), None) => return Ok(Some(None)),
+            (Some(Events::On(Some(max))), _) => bounds.max = max,
+            (Some(Events::On(None)) | None, _) => {}
+        }
+        bounds.max_age_ms = self.events_max_age.unwrap_or(bounds.max_age_ms);
+        Ok(Some(Some(bounds)))
     }
 }
 
@@ -316,6 +337,7 @@ fn words(settings: &QueueSettings) -> String {
         settings.dead_bytes_max.map(|bytes| format!("dead up to {bytes} bytes")),
         settings.max_wait_ms.map(|ms| format!("max wait {}", rough_span(ms))),
         (!settings.limits.is_empty()).then(|| format!("limits {}", settings.limits.join(" "))),
+        settings.events.map(|events| format!("events up to {}", events.max)),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

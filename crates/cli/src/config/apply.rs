@@ -144,6 +144,7 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     patch.keep_max = (before.keep_max != after.keep_max).then_some(after.keep_max);
     patch.dead_bytes_max =
         (before.dead_bytes_max != after.dead_bytes_max).then_some(after.dead_bytes_max);
+    patch.events = (before.events != after.events).then_some(after.events);
     patch.limits = (before.limits != after.limits).then(|| after.limits.clone());
     patch.max_wait_ms = (before.max_wait_ms != after.max_wait_ms).then_some(after.max_wait_ms);
     patch

@@ -94,7 +94,7 @@ impl Jobs for BusyAtFirst {
 }
 
 impl Admin for BusyAtFirst {
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for BusyAtFirst {

@@ -10,6 +10,7 @@ mod connection_limit;
 mod database;
 mod dead;
 mod enqueue;
+mod events;
 mod flows;
 mod http;
 mod jobs;

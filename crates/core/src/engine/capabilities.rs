@@ -47,12 +47,15 @@ pub enum Capability {
     Limits,
     /// Jobs that run after others ([`NewJob::after`](crate::model::NewJob::after)), and flows.
     Flows,
+    /// Streams of the transitions of a queue's jobs
+    /// ([`QueueSettings::events`](crate::model::QueueSettings::events), [`Admin::events`](super::Admin::events)).
+    Events,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 5] =
-        [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits, Self::Flows];
+    pub const ALL: [Self; 6] =
+        [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits, Self::Flows, Self::Events];
 }
 
 impl fmt::Display for Capability {
@@ -63,6 +66,7 @@ impl fmt::Display for Capability {
             Self::Move => "moves between queues",
             Self::Limits => "limits",
             Self::Flows => "dependencies and flows",
+            Self::Events => "events",
         })
     }
 }

@@ -26,6 +26,7 @@ mod change;
 mod claim;
 mod configure;
 mod enqueue;
+mod events;
 mod explain;
 mod fast_paths;
 mod field;
@@ -52,6 +53,10 @@ pub use change::{Change, ChangeItem, Changed, ChangedFields, Edits};
 pub use claim::{Claim, Claimant, Claimed, ClaimedJob, KindWant, QueueWant, Wait};
 pub use configure::{Configure, Settings};
 pub use enqueue::{Disposition, Enqueue, Enqueued, EnqueuedFields, Mode};
+pub use events::{
+    Event, EventEntry, EventFields, EventPlace, EventSpan, EventsFrom, EventsReply, EventsRequest,
+    events_are_off, events_unsupported,
+};
 pub use explain::{Cause, CauseCode, CauseFields, Explanation, ExplanationFields};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
@@ -235,6 +240,15 @@ pub trait Admin: Send + Sync {
     /// A page of the history of removed jobs, which every removal is added to in the same atomic step, whether by
     /// retention or by an operator.
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>>;
+
+    /// Events of a queue after a position, oldest first; waits up to [`EventsRequest::wait_ms`] for one if there is none.
+    /// Needs [`Capability::Events`], and events that are switched on for the queue
+    /// ([`QueueSettings::events`](crate::model::QueueSettings::events)).
+    ///
+    /// The stream has every transition of the queue's jobs that was committed, each at least once. Transitions of a job
+    /// are in their order, and no transition appears before a position that a reply has returned. A transition that a
+    /// failure of the store can undo is not shown before it is durable.
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply>;
 
     /// Checks that the store answers.
     fn health(&self) -> Answer<'_, ()>;

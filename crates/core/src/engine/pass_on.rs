@@ -104,6 +104,9 @@ macro_rules! pass_on {
     (@removed $($to:ident)+) => {
         $crate::pass_on!(@fn removed(request: RemovedQuery) -> [$crate::engine::Page<$crate::engine::RemovedCount>] $($to)+);
     };
+    (@events $($to:ident)+) => {
+        $crate::pass_on!(@fn events(request: EventsRequest) -> [$crate::engine::EventsReply] $($to)+);
+    };
     (@health $($to:ident)+) => {
         $crate::pass_on!(@fn health() -> [()] $($to)+);
     };

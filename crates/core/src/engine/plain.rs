@@ -7,6 +7,8 @@
 //! whether a request that uses it is still plain. A field that is only stored and returned is (`field: _`); a field with
 //! an effect on anything else is not, and is compared with its default.
 
+// tidy: long because what is plain is one definition, and its tests stand beside it.
+
 use super::{Claim, Claimant, KindWant, Lease, Outcome, QueueWant, SessionId, SettleItem};
 use crate::id::JobId;
 use crate::model::{
@@ -189,10 +191,13 @@ impl QueueSettings {
             keep_max: _,
             max_wait_ms,
             limits,
+            // Only the executor appends events.
+            events,
             // Stops claims, not enqueues.
             held_until: _,
         } = self;
         !limits.iter().any(by_group)
+            && events.is_none()
             && max_depth.is_none()
             && max_wait_ms.is_none()
             && matches!(order, Order::Strict)
@@ -215,10 +220,13 @@ impl QueueSettings {
             keep_max: _,
             max_wait_ms,
             limits,
+            // Only the executor appends events.
+            events,
             // Opens by time.
             held_until,
         } = self;
         limits.is_empty()
+            && events.is_none()
             && max_wait_ms.is_none()
             && held_until.is_none()
             && !matches!(order, Order::Fair)
@@ -413,6 +421,7 @@ mod tests {
         assert!(with(|it| it.held_until = Some(Timestamp::MAX)));
         assert!(with(|it| it.limits.push("over all jobs".into())));
         assert!(!with(|it| it.limits.push("grouped".into())));
+        assert!(!with(|it| it.events = Some(crate::model::EventBounds::default())));
         assert!(!with(|it| it.order = Order::Lifo));
         assert!(!with(|it| it.order = Order::Fair));
         assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
@@ -425,6 +434,7 @@ mod tests {
             change(&mut settings);
             settings.starts_plainly()
         };
+        assert!(!with(|it| it.events = Some(crate::model::EventBounds::default())));
         assert!(with(|it| it.paused = true) && with(|it| it.order = Order::Lifo));
         assert!(with(|it| it.max_depth = Some(1)) && with(|it| it.keep_max.dead = Some(1)));
         assert!(!with(|it| it.order = Order::Fair) && !with(|it| it.max_wait_ms = Some(1)));

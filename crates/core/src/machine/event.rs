@@ -143,6 +143,46 @@ impl EventKind {
         }
     }
 
+    /// The name of the event in data, such as `wait_for_jobs`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Import => "import",
+            Self::Due => "due",
+            Self::Free => "free",
+            Self::Defer => "defer",
+            Self::Claim => "claim",
+            Self::Complete => "complete",
+            Self::Retry => "retry",
+            Self::Snooze => "snooze",
+            Self::Fail => "fail",
+            Self::Release => "release",
+            Self::Wait => "wait",
+            Self::WaitForJobs => "wait_for_jobs",
+            Self::CancelSelf => "cancel_self",
+            Self::Lose => "lose",
+            Self::Cancel => "cancel",
+            Self::Expire => "expire",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Promote => "promote",
+            Self::Reschedule => "reschedule",
+            Self::Reprioritise => "reprioritise",
+            Self::Move => "move",
+            Self::Kill => "kill",
+            Self::Signal => "signal",
+            Self::Join => "join",
+            Self::Replay => "replay",
+            Self::Discard => "discard",
+            Self::Retain => "retain",
+        }
+    }
+
+    /// The event with this [name](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.name() == name)
+    }
+
     /// The verb for messages of the form `it cannot be cancelled`.
     pub const fn as_str(self) -> &'static str {
         match self {

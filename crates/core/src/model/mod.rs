@@ -2,6 +2,7 @@
 
 mod check;
 mod dependency;
+mod events;
 mod history;
 mod job;
 mod limit;
@@ -17,6 +18,7 @@ mod step;
 
 pub use check::{CHECKED, CheckRule, is_check};
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
+pub use events::{EventBounds, EventBoundsFields};
 pub use history::{Attempt, AttemptEnd, AttemptFields, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};

@@ -1,6 +1,6 @@
 //! Operator settings per queue and per kind.
 
-use super::Name;
+use super::{EventBounds, Name};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::limits::{AGE_MAX_MS, LISTED_LIMITS_MAX};
 use crate::name::check_name;
@@ -50,6 +50,10 @@ pub struct QueueSettings {
     /// Names of the limits that its jobs run under.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Name>,
+    /// Whether the transitions of its jobs are recorded as [events](crate::engine::Admin::events), and how many are kept.
+    /// Off by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventBounds>,
     /// No job of the queue is claimed before this time. Reports set it: see [`Hold`](crate::engine::Hold).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
@@ -75,6 +79,8 @@ pub struct QueuePatch {
     pub keep_max: Option<KeepMax>,
     /// Replace the names of the limits that its jobs run under.
     pub limits: Option<Vec<Name>>,
+    /// Switch events on with these bounds, change the bounds, or switch events off.
+    pub events: Option<Option<EventBounds>>,
 }
 
 impl QueuePatch {
@@ -119,9 +125,18 @@ impl QueuePatch {
         Self { limits: Some(limits), ..Self::default() }
     }
 
+    /// Switches events on with these bounds, changes the bounds, or switches events off. Events that are switched off are
+    /// dropped.
+    pub fn events(bounds: Option<EventBounds>) -> Self {
+        Self { events: Some(bounds), ..Self::default() }
+    }
+
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         check_listed(self.limits.as_deref())?;
+        if let Some(Some(events)) = self.events {
+            events.check()?;
+        }
         if self.max_depth == Some(Some(0)) {
             return Err(Error::invalid(
                 "max_depth",
@@ -166,6 +181,9 @@ impl QueuePatch {
         }
         if let Some(limits) = &self.limits {
             settings.limits.clone_from(limits);
+        }
+        if let Some(events) = self.events {
+            settings.events = events;
         }
     }
 }
@@ -273,6 +291,10 @@ mod tests {
                 QueueSettings { dead_bytes_max: Some(7), ..usual() },
             ),
             (QueuePatch::keep_max(keep_max), QueueSettings { keep_max, ..usual() }),
+            (
+                QueuePatch::events(Some(EventBounds::default())),
+                QueueSettings { events: Some(EventBounds::default()), ..usual() },
+            ),
             (QueuePatch::limits(["l"]), QueueSettings { limits: vec!["l".into()], ..usual() }),
         ] {
             assert_eq!(patched(patch.clone()), expected, "{patch:?}");

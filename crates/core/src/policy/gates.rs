@@ -74,6 +74,8 @@ pub fn closed_gates(
             keep_max: _,
             // Counted by the executor.
             limits: _,
+            // They stop nothing.
+            events: _,
             held_until,
         }) => (*paused, held_until.filter(|until| *until > now)),
     };

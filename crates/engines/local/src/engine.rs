@@ -38,6 +38,8 @@ struct Inner {
     readers: Readers,
     tally: Arc<Tally>,
     space: Space,
+    /// Number of events appended; readers that wait watch it.
+    appended: watch::Receiver<u64>,
 }
 
 /// Numbers of calls, commits and syncs since the directory was opened.
@@ -62,7 +64,8 @@ impl LocalEngine {
             .with(Capability::FairOrder)
             .with(Capability::Move)
             .with(Capability::Limits)
-            .with(Capability::Flows);
+            .with(Capability::Flows)
+            .with(Capability::Events);
         if let Some(bytes_max) = payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -82,6 +85,7 @@ impl LocalEngine {
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
         let (opened, answer) = channel();
+        let (publish, appended) = watch::channel(0);
         let options = WriterOptions {
             dir: dir.clone(),
             capabilities: capabilities.clone(),
@@ -90,6 +94,7 @@ impl LocalEngine {
             fast_paths,
             tally: tally.clone(),
             reserve,
+            appended: publish,
         };
         let serve = move || {
             // The thread owns the database, because prepared statements borrow its connection.
@@ -124,6 +129,7 @@ impl LocalEngine {
             readers,
             tally,
             space,
+            appended,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -216,6 +222,36 @@ impl LocalEngine {
 }
 
 impl LocalEngine {
+    /// Reads events, or waits for the first one; see [`Admin::events`]. An event is shown once it is durable, so that no
+    /// reader has seen one that a power failure undoes.
+    async fn wait_for_events(&self, mut request: EventsRequest) -> Result<Stamped<EventsReply>> {
+        let mut appended = self.inner.appended.clone();
+        appended.mark_unchanged();
+        let read = |request: &EventsRequest| {
+            let request = request.clone();
+            self.ask(Needs::Durable, move |executor, _| executor.events(&request))
+        };
+        let first = read(&request).await?;
+        if request.wait_ms == 0 || first.value.is_news() {
+            return Ok(first);
+        }
+        request = request.after(first.value.next);
+        let news = async {
+            // Fails once the writer has ended; the read then says so.
+            while appended.changed().await.is_ok() {
+                let reply = read(&request).await;
+                if reply.as_ref().map_or(true, |reply| reply.value.is_news()) {
+                    return reply;
+                }
+            }
+            read(&request).await
+        };
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), news).await {
+            Ok(reply) => reply,
+            Err(_) => read(&request).await,
+        }
+    }
+
     /// Registers a wait with the writer. Returns when a job is ready, when a limit may open, or at once if the request
     /// does not wait.
     async fn wait_once(&self, request: &Wait) -> Result<Stamped<bool>> {
@@ -358,6 +394,10 @@ impl Admin for LocalEngine {
 
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
         self.ask(Needs::Read, move |executor, _| executor.removed(&request))
+    }
+
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(self.wait_for_events(request))
     }
 
     fn health(&self) -> Answer<'_, ()> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use tokio::sync::watch;
 use windlass_core::engine::{Capabilities, Epoch, FastPaths};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
@@ -49,6 +50,7 @@ pub(crate) struct WriterOptions {
     pub(crate) fast_paths: FastPaths,
     pub(crate) tally: Arc<Tally>,
     pub(crate) reserve: Reserve,
+    pub(crate) appended: watch::Sender<u64>,
 }
 
 /// The state of the writer thread.
@@ -70,12 +72,22 @@ pub(crate) struct Writer<'c> {
     log_filled: bool,
     /// Time of the last checkpoint on a full disk.
     written_back: Option<Timestamp>,
+    /// Number of events appended.
+    appended: watch::Sender<u64>,
 }
 
 impl<'c> Writer<'c> {
     pub(crate) fn open(database: &'c Database, options: WriterOptions) -> Result<Self> {
-        let WriterOptions { dir, capabilities, clock, random, fast_paths, tally, reserve } =
-            options;
+        let WriterOptions {
+            dir,
+            capabilities,
+            clock,
+            random,
+            fast_paths,
+            tally,
+            reserve,
+            appended,
+        } = options;
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, *seq);
@@ -94,6 +106,7 @@ impl<'c> Writer<'c> {
             log: log.clone(),
             log_filled: false,
             written_back,
+            appended,
         };
         writer.restore()?;
         let mut written_back = false;
@@ -140,6 +153,7 @@ impl<'c> Writer<'c> {
             }
             let mut groups = self.perform(group);
             self.run_waits(&mut groups);
+            self.publish_events();
             for done in groups {
                 // If another call is pending, the writer executes it while the syncer waits for the disk.
                 next = next.or_else(|| calls.try_recv().ok());
@@ -175,6 +189,12 @@ impl<'c> Writer<'c> {
         let _ = self.executor.rows().failure();
         let over = self.waits.extract_if(.., |wait| !wait.goes_on());
         done.calls.splice(0..0, over);
+    }
+
+    /// Notifies readers that wait if events were appended.
+    fn publish_events(&self) {
+        let count = self.executor.events_appended();
+        self.appended.send_if_modified(|seen| std::mem::replace(seen, count) != count);
     }
 
     /// Executes calls in one transaction, or one by one if that fails. Refuses new jobs while the disk is full.

@@ -28,6 +28,8 @@ struct Inner {
     executor: Mutex<Executor<MemoryRows>>,
     /// Number of jobs that have become ready so far; waiters watch it.
     readied: watch::Sender<u64>,
+    /// Number of events appended so far; readers that wait watch it.
+    appended: watch::Sender<u64>,
 }
 
 impl Default for MemoryEngine {
@@ -68,8 +70,9 @@ impl MemoryEngine {
         let epoch = Epoch::random(&*random);
         let executor = Executor::new(capabilities.clone(), random, MemoryRows::default(), 0);
         let executor = Mutex::new(executor);
-        let readied = watch::Sender::new(0);
-        Self { inner: Arc::new(Inner { capabilities, clock, epoch, executor, readied }) }
+        let (readied, appended) = (watch::Sender::new(0), watch::Sender::new(0));
+        let inner = Inner { capabilities, clock, epoch, executor, readied, appended };
+        Self { inner: Arc::new(inner) }
     }
 
     fn executor(&self) -> MutexGuard<'_, Executor<MemoryRows>> {
@@ -77,7 +80,7 @@ impl MemoryEngine {
         lock(&self.inner.executor)
     }
 
-    /// Runs a function under the lock, notifies waiters of jobs that became ready, and stamps the reply.
+    /// Runs a function under the lock, notifies waiters of jobs that became ready and of events, and stamps the reply.
     fn perform<'a, T: Send + 'a>(
         &'a self,
         act: impl FnOnce(&mut Executor<MemoryRows>, Timestamp) -> Result<T> + Send + 'a,
@@ -86,8 +89,9 @@ impl MemoryEngine {
             let mut executor = self.executor();
             let now = self.inner.clock.now();
             let value = act(&mut executor, now)?;
-            let readied = executor.readied();
-            self.inner.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
+            let (readied, appended) = (executor.readied(), executor.events_appended());
+            publish(&self.inner.readied, readied);
+            publish(&self.inner.appended, appended);
             Ok(self.stamp(value, now))
         })
     }
@@ -122,6 +126,39 @@ impl MemoryEngine {
         };
         Ok(self.stamp(found, self.inner.clock.now()))
     }
+
+    /// Reads events, or waits for the first one; see [`Admin::events`].
+    async fn wait_for_events(&self, mut request: EventsRequest) -> Result<Stamped<EventsReply>> {
+        let mut appended = self.inner.appended.subscribe();
+        let read = |request: &EventsRequest| {
+            let request = request.clone();
+            self.perform(move |executor, _| executor.events(&request))
+        };
+        let first = read(&request).await?;
+        if request.wait_ms == 0 || first.value.is_news() {
+            return Ok(first);
+        }
+        request = request.after(first.value.next);
+        let news = async {
+            loop {
+                // `self` holds the sender: the channel cannot close while this waits.
+                drop(appended.changed().await);
+                let reply = read(&request).await;
+                if reply.as_ref().map_or(true, |reply| reply.value.is_news()) {
+                    return reply;
+                }
+            }
+        };
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), news).await {
+            Ok(reply) => reply,
+            Err(_) => read(&request).await,
+        }
+    }
+}
+
+/// Sets the value, and notifies receivers if it has changed.
+fn publish(to: &watch::Sender<u64>, value: u64) {
+    to.send_if_modified(|seen| std::mem::replace(seen, value) != value);
 }
 
 fn capabilities() -> Capabilities {
@@ -131,6 +168,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::Move)
         .with(Capability::Limits)
         .with(Capability::Flows)
+        .with(Capability::Events)
 }
 
 impl Jobs for MemoryEngine {
@@ -226,6 +264,10 @@ impl Admin for MemoryEngine {
 
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
         self.perform(move |executor, _| executor.removed(&request))
+    }
+
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(self.wait_for_events(request))
     }
 
     fn health(&self) -> Answer<'_, ()> {

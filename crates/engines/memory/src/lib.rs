@@ -28,6 +28,7 @@
 mod ages;
 mod edges;
 mod engine;
+mod events;
 mod index;
 mod listing;
 mod meters;

@@ -1,16 +1,17 @@
 //! In-memory rows: a map of jobs, and the index derived from it.
 
 use crate::edges::Edges;
+use crate::events::Events;
 use crate::index::Index;
 use crate::meters::Meters;
 use crate::records::Records;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use windlass_core::engine::{
-    CheckReport, Cursor, Finding, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey,
-    RemovedQuery, RemovedTable, SessionId,
+    CheckReport, Cursor, Event, EventsReply, EventsRequest, Finding, LaneStats, Page, RecordOp,
+    RecordReply, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, SessionId,
 };
-use windlass_core::model::{Input, Name, QueueSettings, State};
+use windlass_core::model::{EventBounds, Input, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
@@ -29,6 +30,7 @@ pub(crate) struct MemoryRows {
     openings: Openings,
     records: Records,
     removed: RemovedTable,
+    events: Events,
 }
 
 impl Rows for MemoryRows {
@@ -63,6 +65,16 @@ impl Rows for MemoryRows {
 
     fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
         self.removed.add(key, 1);
+        Ok(())
+    }
+
+    fn append_event(&mut self, queue: &Name, bounds: EventBounds, event: Event) -> Result<()> {
+        self.events.append(queue, bounds, event);
+        Ok(())
+    }
+
+    fn reset_events(&mut self, queue: &Name, now: Timestamp) -> Result<()> {
+        self.events.reset(queue, now);
         Ok(())
     }
 
@@ -263,6 +275,19 @@ impl Maintenance for MemoryRows {
     fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()> {
         self.removed.forget(before, limit);
         Ok(())
+    }
+
+    fn events(&mut self, request: &EventsRequest) -> Result<EventsReply> {
+        self.events.page(request)
+    }
+
+    fn drop_events(
+        &mut self,
+        bounds: &dyn Fn(&Name) -> Option<EventBounds>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<bool> {
+        Ok(self.events.drop_old(bounds, now, limit))
     }
 
     fn compact(&mut self, now: Timestamp, _limit: usize) -> Result<()> {

@@ -482,6 +482,10 @@ impl Admin for PostgresEngine {
         Box::pin(self.perform_records(batch))
     }
 
+    fn events(&self, _: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(async { Err(events_unsupported(self.capabilities())) })
+    }
+
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
         Box::pin(self.removed_jobs(request))
     }

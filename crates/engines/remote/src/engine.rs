@@ -273,6 +273,17 @@ impl Admin for RemoteEngine {
         })
     }
 
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(async move {
+            request.check()?;
+            let query = wire::write_query(&wire::EventsQuery::of(&request));
+            let path = format!("{}?{query}", routes::events(&request.queue));
+            let reply = self.transport().ask_within(Method::GET, &path, request.wait_ms).await?;
+            let Stamped { now, epoch, value } = reply;
+            Ok(Stamped { now, epoch, value: wire::EventsPage::into_core(value)? })
+        })
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         Box::pin(self.get(routes::HEALTH, |_: wire::Empty| Ok(())))
     }

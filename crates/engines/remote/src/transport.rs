@@ -79,7 +79,17 @@ impl Transport {
         method: Method,
         path: &str,
     ) -> Result<Stamped<T>> {
-        let (headers, body) = self.send(method, path, Bytes::new(), 0).await?;
+        self.ask_within(method, path, 0).await
+    }
+
+    /// Sends a request without a body; the timeout is extended by `wait_ms`.
+    pub(crate) async fn ask_within<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        wait_ms: u64,
+    ) -> Result<Stamped<T>> {
+        let (headers, body) = self.send(method, path, Bytes::new(), wait_ms).await?;
         self.stamped(&headers, &body)
     }
 

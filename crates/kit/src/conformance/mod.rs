@@ -740,6 +740,28 @@ suite! { ($)
         of_schedulers_that_store_the_same_progress_one_gets_through,
         a_schedule_that_cannot_fire_is_refused_by_field,
     }
+    events {
+        every_transition_of_a_job_is_an_event_in_its_order,
+        every_way_to_end_has_its_reason,
+        follow_ups_and_jobs_that_others_free_or_replace_are_events,
+        a_failure_that_ends_dependents_is_an_event_of_each,
+        a_moved_job_is_an_event_of_both_queues,
+        what_is_refused_or_changes_no_state_is_no_event,
+        a_queue_without_events_has_none_and_says_so,
+        an_engine_without_events_refuses_them,
+    }
+    event_streams {
+        a_reader_continues_after_its_cursor,
+        events_beyond_their_number_are_dropped_and_leave_a_gap,
+        events_beyond_their_age_are_dropped_and_leave_a_gap,
+        two_queues_have_streams_of_their_own,
+        switching_events_off_and_on_begins_a_new_stream,
+        a_reader_waits_for_the_next_event_and_no_longer_than_asked,
+        a_reader_that_is_dropped_fifty_times_misses_no_event,
+        a_reader_that_is_too_slow_learns_of_every_gap,
+        bad_requests_and_bounds_are_refused_by_field,
+        events_of_many_queues_are_paged_and_numbered_apart,
+    }
     wait {
         waiting_for_what_is_there_takes_no_time,
         waiting_for_nothing_ends_when_the_time_is_up,

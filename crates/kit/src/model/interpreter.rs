@@ -11,6 +11,7 @@ mod keys;
 
 pub(super) use keys::slot;
 
+use super::events::Expected;
 use std::collections::BTreeMap;
 use windlass_core::engine::{Disposition, Gate, Lease, RemovedKey, RemovedTable, SessionId};
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
@@ -95,6 +96,8 @@ pub(super) struct Model {
     uniques: Vec<Hold>,
     /// The history of removed jobs.
     pub(super) removed: RemovedTable,
+    /// The events of this step, by queue.
+    pub(super) events: BTreeMap<Name, Vec<Expected>>,
     /// The step of the story.
     number: u64,
     /// How many jobs entered a state in this step so far.
@@ -129,6 +132,7 @@ impl Model {
             kinds: BTreeMap::new(),
             uniques: Vec::new(),
             removed: RemovedTable::default(),
+            events: BTreeMap::new(),
             number: 0,
             turn: 0,
             any_order: false,
@@ -140,6 +144,11 @@ impl Model {
     pub(super) fn next_step(&mut self) {
         self.number += 1;
         (self.turn, self.any_order) = (0, false);
+    }
+
+    /// Whether the order within this step is the engine's choice.
+    pub(super) const fn is_any_order(&self) -> bool {
+        self.any_order
     }
 
     /// Does all of it or, on an error, nothing.
@@ -285,7 +294,9 @@ impl Model {
         finish: Option<Finish>,
         queue: Option<Name>,
     ) -> Result<Option<State>, Code> {
+        let from = job.new.queue.clone();
         let Some(next) = taken.next else {
+            self.expect_event(&job, &from, event, None);
             for effect in taken.effects.iter() {
                 assert_eq!(effect, Effect::FreeUnique, "a removal does nothing else");
                 self.free_unique(job.id, true);
@@ -356,6 +367,9 @@ impl Model {
                 Effect::Emit => {}
             }
         }
+        if taken.effects.has(Effect::Moved) || taken.effects.has(Effect::Arrive) {
+            self.expect_event(&job, &from, event, Some(next));
+        }
         self.jobs.insert(job.id, job);
         if let Some((queue, key)) = handed_over
             && let Some(heir) = self.first_in_line(&queue, &key)
@@ -363,6 +377,29 @@ impl Model {
             self.apply(heir, EventKind::Free, None, None)?;
         }
         Ok(Some(next))
+    }
+
+    /// Records an event in the streams of the queue that the job is in and of the one that it was in.
+    fn expect_event(
+        &mut self,
+        job: &ModelJob,
+        from: &Name,
+        event: EventKind,
+        state: Option<State>,
+    ) {
+        let expected = Expected {
+            job: job.id,
+            queue: job.new.queue.clone(),
+            number: job.transitions + u32::from(state.is_none()),
+            event,
+            state,
+            attempt: job.counters.attempt,
+            reason: job.finish.clone().filter(|_| state.is_some_and(State::is_terminal)),
+        };
+        let queues = [from, &job.new.queue];
+        for queue in &queues[usize::from(queues[0] == queues[1])..] {
+            self.events.entry(Name::clone(queue)).or_default().push(expected.clone());
+        }
     }
 
     fn facts(&self, job: &ModelJob, event: EventKind, queue: Option<&Name>) -> Facts {

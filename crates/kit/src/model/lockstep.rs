@@ -9,10 +9,11 @@ use super::translate::{
 use super::upkeep::wished;
 use crate::rig::Rig;
 use crate::subject::Subject;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use windlass_core::engine::{
-    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession, Outcome,
-    RemovedQuery, SessionId, Settle, Update, UpdateItem,
+    Capability, ChangeItem, Claimed, Configure, Cursor, Disposition, Enqueue, Heartbeat, Held,
+    OpenSession, Outcome, RemovedQuery, SessionId, Settle, Update, UpdateItem,
 };
 use windlass_core::limits::{ID_SKEW_MAX_MS, PAGE_MAX, REMOVED_KEPT_DEFAULT_MS};
 use windlass_core::machine::EventKind;
@@ -27,6 +28,8 @@ pub(super) struct Lockstep {
     pub(super) model: Model,
     pub(super) named: Named,
     story: String,
+    /// Positions in the streams of queues with events.
+    pub(super) read_to: BTreeMap<Name, Cursor>,
 }
 
 impl Lockstep {
@@ -36,6 +39,7 @@ impl Lockstep {
             model: Model::new(crate::subject::START),
             named: Named::new(),
             story: String::new(),
+            read_to: BTreeMap::new(),
         }
     }
 
@@ -48,6 +52,7 @@ impl Lockstep {
         let _ = writeln!(self.story, "  {op:?}");
         if self.model.now == crate::subject::START {
             self.model.now = self.rig.now().await;
+            self.configure(Setting::Events(QUEUES.len() - 1, true)).await?;
         }
         self.model.next_step();
         match op.clone() {
@@ -71,6 +76,8 @@ impl Lockstep {
             }
             Op::Maintain { work, budget } => self.maintain(work, budget).await?,
         }
+        // Before the comparison of the jobs adopts the engine's numbers of transitions.
+        self.compare_events().await?;
         self.compare().await
     }
 
@@ -385,6 +392,9 @@ impl Lockstep {
     }
 
     async fn configure(&mut self, setting: Setting) -> Same {
+        if matches!(setting, Setting::Events(..)) && !self.rig.has(Capability::Events) {
+            return Ok(());
+        }
         let change = configuration(setting);
         match &change {
             Configure::Queue(name, patch) => {

@@ -14,6 +14,7 @@
 mod claiming;
 mod compare;
 mod differential;
+mod events;
 mod flows;
 mod import;
 mod interpreter;

@@ -156,6 +156,7 @@ pub(super) enum Setting {
     Retention(usize, u64),
     /// The same number for every final state.
     KeepMax(usize, Option<u64>),
+    Events(usize, bool),
 }
 
 /// One step of a story.
@@ -488,6 +489,7 @@ fn setting() -> impl Strategy<Value = Setting> {
         (queue.clone(), prop::option::of(Just(80_000))).prop_map(|(q, ms)| Setting::MaxWait(q, ms)),
         (queue.clone(), prop_oneof![Just(0), Just(60_000)])
             .prop_map(|(q, ms)| Setting::Retention(q, ms)),
-        (queue, prop::option::of(0..4_u64)).prop_map(|(q, n)| Setting::KeepMax(q, n)),
+        (queue.clone(), prop::option::of(0..4_u64)).prop_map(|(q, n)| Setting::KeepMax(q, n)),
+        (queue, any::<bool>()).prop_map(|(q, on)| Setting::Events(q, on)),
     ]
 }

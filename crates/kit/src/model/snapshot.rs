@@ -5,8 +5,8 @@ use super::story_runner::{StoryRunner, value};
 use super::translate::{key, unique_key};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{
-    Claim, Claimant, Configure, Filter, Get, List, OpenSession, Outcome, RemovedQuery, SettleItem,
-    StatsRequest,
+    Claim, Claimant, Configure, EventsRequest, Filter, Get, List, OpenSession, Outcome,
+    RemovedQuery, SettleItem, StatsRequest,
 };
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::{KindPatch, NewJob, PartSet, QueuePatch, State};
@@ -66,6 +66,13 @@ impl StoryRunner {
         query.limit = PAGE_MAX;
         let removed = value(engine.removed(query).await).expect("removed").rows;
         all.insert("removed".into(), format!("{removed:?}"));
+        for queue in QUEUES {
+            // Without their cursors, which say when the stream began.
+            let events = engine.events(EventsRequest::new(queue).limit(PAGE_MAX)).await;
+            let events = events.map(|reply| reply.value.events).unwrap_or_default();
+            let events: Vec<_> = events.into_iter().map(|entry| entry.event).collect();
+            all.insert(format!("events of {queue}"), self.text(&events));
+        }
         let report = value(engine.check(false).await).expect("check");
         all.insert("check".into(), self.text(&(report.jobs, report.findings)));
         if let Some(inspect) = &self.rig.subject().inspect {

@@ -6,7 +6,8 @@ use windlass_core::engine::{
     Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId, SettleItem,
 };
 use windlass_core::model::{
-    Due, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch, SignalWait,
+    Due, EventBounds, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch,
+    SignalWait,
 };
 use windlass_core::policy::{Backoff, KeepMaxFields, Retention, Unique};
 use windlass_core::random::Seeded;
@@ -218,6 +219,7 @@ pub(super) fn configuration(setting: Setting) -> Configure {
             let keep_max = KeepMaxFields { completed, cancelled, dead, expired };
             queue(n, QueuePatch::keep_max(keep_max.into()))
         }
+        Setting::Events(n, on) => queue(n, QueuePatch::events(on.then(EventBounds::default))),
         Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform_ms(ms))),
     }
 }

@@ -162,7 +162,7 @@ impl Admin for WrongFastPath {
         })
     }
 
-    windlass_core::pass_on!(inner: limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for WrongFastPath {

@@ -201,7 +201,7 @@ impl Admin for Faulty {
         self.inner.configure(batch)
     }
 
-    windlass_core::pass_on!(inner: settings, removed);
+    windlass_core::pass_on!(inner: settings, removed, events);
 
     fn records(&self, mut batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         for op in &mut batch {

@@ -212,7 +212,7 @@ impl Admin for Faulty {
         self.inner.configure(batch)
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Faulty {

@@ -135,7 +135,7 @@ impl Admin for Coalesce {
         Box::pin(self.gets.call((request.parts, request.queue_hint), request.ids))
     }
 
-    windlass_core::pass_on!(engine: list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Coalesce {

@@ -118,7 +118,7 @@ impl Admin for Probe {
         })
     }
 
-    windlass_core::pass_on!(inner: list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Probe {

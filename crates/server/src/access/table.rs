@@ -87,6 +87,8 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", paths::SERIES, View),
     ("GET", paths::SCALE, View),
     ("GET", paths::HISTORY, View),
+    ("GET", paths::EVENTS, View),
+    ("GET", paths::EVENT_STREAM, View),
     ("GET", paths::WORKERS, View),
     ("GET", paths::SETTINGS, View),
     ("POST", paths::SETTINGS, Admin),

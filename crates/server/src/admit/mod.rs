@@ -284,7 +284,7 @@ impl Jobs for Admit {
 }
 
 impl Admin for Admit {
-    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, configure, settings, removed, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, configure, settings, removed, events, import, health);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         if !KeyChanges::is_among(&batch) {

@@ -122,7 +122,7 @@ impl Jobs for Meter {
 }
 
 impl Admin for Meter {
-    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Meter {

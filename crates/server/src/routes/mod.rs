@@ -5,6 +5,7 @@ mod audit;
 mod bulk;
 mod dead;
 mod described;
+mod events;
 mod flows;
 mod history;
 mod jobs;
@@ -92,6 +93,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(limits::get, limits::put, limits::remove))
         .routes(routes!(limits::take))
         .routes(routes!(history::read))
+        .routes(routes!(events::list))
+        .routes(routes!(events::stream))
         .routes(routes!(audit::list))
         .routes(routes!(admin::records))
         .routes(routes!(admin::maintain))

@@ -71,7 +71,7 @@ impl Jobs for Unreliable {
 }
 
 impl Admin for Unreliable {
-    windlass_core::pass_on!(engine: get, list, change, import, stats, limits, why, sessions, settings, removed, configure);
+    windlass_core::pass_on!(engine: get, list, change, import, stats, limits, why, sessions, settings, removed, events, configure);
 
     fn health(&self) -> Answer<'_, ()> {
         match self.away() {

@@ -61,6 +61,8 @@ const ROWS: &[Row] = &[
     ("POST",   "/v1/settings",                "/v1/settings",          r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
     ("GET",    "/v1/queues",                  "/v1/queues",            "",                               [401, 403, 403, 200, 200]),
     ("GET",    "/v1/queues/{queue}",          "/v1/queues/mail",       "",                               [401, 403, 403, 200, 200]),
+    ("GET",    "/v1/queues/{queue}/events",   "/v1/queues/mail/events", "",                              [401, 403, 403, 422, 422]),
+    ("GET",    "/v1/queues/{queue}/events/stream", "/v1/queues/mail/events/stream", "",                [401, 403, 403, 422, 422]),
     ("PATCH",  "/v1/queues/{queue}",          "/v1/queues/mail",       r#"{"paused": false}"#,           [401, 403, 403, 403, 200]),
     ("GET",    "/v1/kinds",                   "/v1/kinds",             "",                               [401, 403, 403, 200, 200]),
     ("GET",    "/v1/kinds/{kind}",            "/v1/kinds/mail",        "",                               [401, 403, 403, 200, 200]),

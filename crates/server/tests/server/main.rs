@@ -6,6 +6,7 @@ mod bulk;
 mod connection_limit;
 mod dead;
 mod described;
+mod events;
 mod flows;
 mod jobs;
 mod kinds;

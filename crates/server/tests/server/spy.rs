@@ -70,6 +70,7 @@ impl Admin for Spy {
         configure(batch: Vec<Configure>) -> Vec<Item<()>>;
         settings() -> Settings;
         removed(request: RemovedQuery) -> Page<RemovedCount>;
+        events(request: EventsRequest) -> EventsReply;
         records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
         health() -> ();
     }

@@ -97,7 +97,7 @@ impl Jobs for Audited {
 }
 
 impl Admin for Audited {
-    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, settings, removed, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, settings, removed, events, health);
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(self.changed(batch))

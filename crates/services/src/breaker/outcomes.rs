@@ -224,7 +224,7 @@ impl Jobs for Outcomes {
 }
 
 impl Admin for Outcomes {
-    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(engine: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Outcomes {

@@ -21,7 +21,7 @@ impl Jobs for DyingStore {
 }
 
 impl Admin for DyingStore {
-    pass_on!(engine: get, list, stats, limits, why, sessions, settings, removed, import, health, change, configure);
+    pass_on!(engine: get, list, stats, limits, why, sessions, settings, removed, events, import, health, change, configure);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         Box::pin(async move {

@@ -37,7 +37,7 @@ impl Admin for ReplayedFirst {
         })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for ReplayedFirst {

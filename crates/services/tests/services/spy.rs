@@ -184,7 +184,7 @@ impl Admin for Spy {
         Box::pin(self.kept(batch))
     }
 
-    windlass_core::pass_on!(inner through pass: get, list, stats, limits, why, sessions, change, configure, settings, removed, import, health);
+    windlass_core::pass_on!(inner through pass: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, import, health);
 }
 
 impl Maintain for Spy {

@@ -3,6 +3,7 @@
 mod builder;
 mod bulk;
 mod change;
+mod events;
 pub(crate) mod flow;
 mod handle;
 mod query;
@@ -16,6 +17,7 @@ mod work;
 
 pub use builder::{IntoJob, JobBuilder, job, job_of};
 pub use change::Replay;
+pub use events::{EventItem, EventQuery, EventStream};
 pub use handle::{HasOutput, JobHandle, Untyped};
 pub use query::{JobQuery, JobStream};
 pub use queue::{Kind, Queue};

@@ -1,4 +1,4 @@
-//! Waits for a job to end. Polls with increasing intervals, because the contract has no events yet.
+//! Waits for a job to end. Polls with increasing intervals, because events are off in most queues.
 
 use super::Client;
 use crate::error::{Error, Result};

@@ -134,6 +134,10 @@ impl Admin for Store {
         self.serve(|inner| inner.removed(request))
     }
 
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        self.serve(|inner| inner.events(request))
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         self.serve(|inner| inner.health())
     }

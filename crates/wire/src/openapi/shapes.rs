@@ -3,7 +3,9 @@
 use super::{
     AttemptEnd, Depth, Lease, Name, QueueOrder, SessionId, SpanMs, Timestamp, Whole, Whole32,
 };
-use crate::{Breaker, Checks, Counts, KeepMax, KindRules, Lane, Limit, List, Reason, Retention};
+use crate::{
+    Breaker, Checks, Counts, EventBounds, KeepMax, KindRules, Lane, Limit, List, Reason, Retention,
+};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -136,6 +138,9 @@ pub struct QueueSettings {
     /// Names of the limits that its jobs run under.
     #[schema(required = false)]
     pub limits: Vec<Name>,
+    /// How many events it keeps, if events are on.
+    #[schema(required = false)]
+    pub events: Option<EventBounds>,
     /// No job is claimed before this time, because a report holds the queue.
     pub held_until: Option<Timestamp>,
 }

@@ -140,7 +140,7 @@ impl Jobs for Flaky {
 }
 
 impl Admin for Flaky {
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Flaky {

@@ -303,6 +303,10 @@ impl Admin for VersionedEngine {
         Box::pin(async { Err(Error::invalid("records", "", "this store has none")) })
     }
 
+    fn events(&self, _: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(async { Err(events_unsupported(self.capabilities())) })
+    }
+
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
         self.query(move |tables| {
             request.check()?;

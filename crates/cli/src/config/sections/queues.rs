@@ -2,12 +2,16 @@
 //! not undo that.
 
 use super::{Field, Named};
-use crate::config::field::field;
-use crate::config::value::{Kind, Wrong};
+use crate::config::field::{Reload, field};
+use crate::config::held::Held as _;
+use crate::config::value::{Kind, Value, Wrong};
 use std::ops::RangeInclusive;
 use windlass_core::Result;
 use windlass_core::check_name;
-use windlass_core::limits::{AGE_MAX_MS, KEEP_MAX_MAX};
+use windlass_core::limits::{
+    AGE_MAX_MS, EVENTS_AGE_DEFAULT_MS, EVENTS_AGE_MAX_MS, EVENTS_AGE_MIN_MS, EVENTS_KEPT_MAX,
+    KEEP_MAX_MAX,
+};
 use windlass_core::model::{QueuePatch, QueueSettings};
 
 /// Accepted depths: any positive TOML integer.
@@ -16,6 +20,8 @@ const DEPTH: RangeInclusive<u64> = 1..=i64::MAX as u64;
 const BYTES: RangeInclusive<u64> = 1..=i64::MAX as u64;
 const KEPT: RangeInclusive<u64> = 0..=KEEP_MAX_MAX;
 const RETENTION_MS: RangeInclusive<u64> = 0..=AGE_MAX_MS;
+const EVENTS: RangeInclusive<u64> = 1..=EVENTS_KEPT_MAX;
+const EVENTS_AGE_MS: RangeInclusive<u64> = EVENTS_AGE_MIN_MS..=EVENTS_AGE_MAX_MS;
 const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
 
 static FIELDS: &[Field<QueueSettings>] = &[
@@ -97,6 +103,37 @@ static FIELDS: &[Field<QueueSettings>] = &[
         dead_bytes_max,
         "Maximum total size of dead jobs. Beyond it the oldest are removed before their retention ends."
     ),
+    Field {
+        name: "events",
+        doc: "Number of events to keep: the transitions of its jobs, the latest ones. Off by default.",
+        kind: Kind::count(EVENTS).or_none(),
+        reload: Reload::Live,
+        env: None,
+        get: |held| held.events.map_or(Value::None, |events| Value::Number(events.max)),
+        set: |held, value| {
+            held.events = Option::<u64>::from_value(value)?
+                .map(|max| held.events.unwrap_or_default().with_max(max));
+            Ok(())
+        },
+    },
+    Field {
+        name: "events_max_age",
+        doc: "Maximum age of its events, if `events` is set; `none` stands for a day.",
+        kind: Kind::time(EVENTS_AGE_MS).or_none(),
+        reload: Reload::Live,
+        env: None,
+        get: |held| held.events.map_or(Value::None, |events| Value::Number(events.max_age_ms)),
+        set: |held, value| {
+            match (&mut held.events, Option::<u64>::from_value(value)?) {
+                (Some(events), ms) => events.max_age_ms = ms.unwrap_or(EVENTS_AGE_DEFAULT_MS),
+                (None, None) => {}
+                (None, Some(_)) => {
+                    return Err("set `events` in a line before it: how many to keep".into());
+                }
+            }
+            Ok(())
+        },
+    },
     field!("limits", Kind::LIST, Live, limits, "Names of the limits that its jobs run under."),
 ];
 

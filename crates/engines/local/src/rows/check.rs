@@ -70,9 +70,12 @@ impl SqliteRows<'_> {
         if counted != self.lanes {
             found.push("the counts of the lanes do not agree with their jobs".into());
         }
+        let incomplete = self.noted(self.events.incomplete(self.conn))?;
+        found.extend(incomplete.iter().map(|queue| format!("events of queue {queue} are missing")));
         report.findings = found.into_iter().map(|what| Finding::new(what, repair)).collect();
         if repair && !report.findings.is_empty() {
             self.rebuild()?;
+            incomplete.iter().for_each(|queue| self.events.drop_all(queue));
         }
         Ok(report)
     }

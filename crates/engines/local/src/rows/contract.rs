@@ -1,5 +1,7 @@
 //! The executor's storage traits, implemented as SQL statements.
 
+// tidy: long because each trait is one block.
+
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
 use super::{SqliteRows, codec, edges, ended, load, records, removed, saver};
@@ -7,10 +9,10 @@ use rusqlite::types::ToSql;
 use rusqlite::{Row, params};
 use std::collections::{BTreeMap, HashSet};
 use windlass_core::engine::{
-    CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
-    SessionId,
+    CheckReport, Event, EventsReply, EventsRequest, LaneStats, Page, RecordOp, RecordReply,
+    RemovedCount, RemovedKey, RemovedQuery, SessionId,
 };
-use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::model::{EventBounds, Input, KindSettings, Limit, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
@@ -53,6 +55,16 @@ impl Rows for SqliteRows<'_> {
     fn put(&mut self, entry: Box<Entry>) -> Result<()> {
         let written = self.write(entry);
         self.noted(written)
+    }
+
+    fn append_event(&mut self, queue: &Name, bounds: EventBounds, event: Event) -> Result<()> {
+        self.events.append(queue, bounds, event);
+        Ok(())
+    }
+
+    fn reset_events(&mut self, queue: &Name, now: Timestamp) -> Result<()> {
+        self.events.reset(queue, now);
+        Ok(())
     }
 
     fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
@@ -356,6 +368,24 @@ impl Maintenance for SqliteRows<'_> {
 
     fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()> {
         self.noted(removed::forget(self.conn, before, limit))
+    }
+
+    fn events(&mut self, request: &EventsRequest) -> Result<EventsReply> {
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        self.noted(self.events.page(self.conn, request))
+    }
+
+    fn drop_events(
+        &mut self,
+        bounds: &dyn Fn(&Name) -> Option<EventBounds>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<bool> {
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        let dropped = self.events.drop_old(self.conn, bounds, now, limit);
+        self.noted(dropped)
     }
 
     fn compact(&mut self, now: Timestamp, limit: usize) -> Result<()> {

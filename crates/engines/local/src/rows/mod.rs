@@ -10,6 +10,7 @@ mod codec;
 mod contract;
 mod edges;
 mod ended;
+mod events;
 mod groups;
 mod key;
 mod lanes;
@@ -27,6 +28,7 @@ pub(crate) use load::failed;
 pub(crate) use reader::Reader;
 
 use ended::Ended;
+use events::Events;
 use groups::Groups;
 use lanes::{EndedCounts, Lanes};
 use leases::Leases;
@@ -96,6 +98,7 @@ pub(crate) struct SqliteRows<'c> {
     ended: Ended,
     groups: Groups,
     removed: Removed,
+    events: Events,
     /// The first storage error in this transaction.
     failure: RefCell<Option<Error>>,
 }
@@ -137,6 +140,7 @@ impl<'c> SqliteRows<'c> {
             ended: Ended::default(),
             groups: Groups::default(),
             removed: Removed::default(),
+            events: Events::default(),
             failure: RefCell::default(),
         };
         rows.reload()?;
@@ -150,6 +154,7 @@ impl<'c> SqliteRows<'c> {
         self.ready.clear();
         self.ended.clear();
         self.removed.clear();
+        self.events = Events::read(self.conn)?;
         self.taken = None;
         self.lanes = Lanes::read(self.conn, EndedCounts::Stored)?;
         self.groups = Groups::read(self.conn, &|lane| self.lanes.key(lane))?;
@@ -182,11 +187,12 @@ impl<'c> SqliteRows<'c> {
     /// Writes the pending list entries of the transaction. Runs before the commit, and before statements that read
     /// the lists.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        let Self { conn, lanes, running, ready, leases, ended, removed, .. } = self;
+        let Self { conn, lanes, running, ready, leases, ended, removed, events, .. } = self;
         lanes.flush(conn)?;
         ready.flush(conn)?;
         ended.flush(conn)?;
         removed.flush(conn)?;
+        events.flush(conn)?;
         leases.flush(conn, running)
     }
 

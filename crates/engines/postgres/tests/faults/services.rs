@@ -61,7 +61,7 @@ impl Jobs for Watched {
 }
 
 impl Admin for Watched {
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, records,
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, change, configure, settings, removed, events, records,
         import, health);
 }
 

@@ -98,7 +98,7 @@ impl Admin for Lossy {
         self.send(async move { inner.change(batch).await })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, configure, settings, removed, records, import, health);
+    windlass_core::pass_on!(inner: get, list, stats, limits, why, sessions, configure, settings, removed, events, records, import, health);
 }
 
 impl Maintain for Lossy {
