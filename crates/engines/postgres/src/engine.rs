@@ -24,7 +24,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::engine::*;
@@ -34,7 +33,7 @@ use windlass_core::sync::lock;
 use windlass_core::time::millis;
 use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range, within_time};
 use windlass_executor::LaneKey;
-use windlass_workset::{Wants, pause_ms};
+use windlass_workset::Wants;
 
 /// Windlass on PostgreSQL. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -68,10 +67,6 @@ pub(crate) struct Inner {
     /// Whether limits by group counted jobs of the last settle: the next one locks their groups on the fast path.
     pub(crate) settles_in_groups: AtomicBool,
 }
-
-/// How often a claim is repeated that took no job because all that it read went back to their lines, or because their
-/// groups were locked; then after a pause each time, together a few tenths of a second.
-const CLAIM_TRIES_MAX: u32 = 16;
 
 impl fmt::Debug for PostgresEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,40 +218,6 @@ impl PostgresEngine {
             settled.value.claimed = Some(claimed.map(|claimed| claimed.value));
         }
         Ok(settled)
-    }
-
-    /// Executes a claim of any kind, on the slow path. It never waits for the lock of a group: its worker may stop while
-    /// the server still waits, and would then hold up the group.
-    pub(crate) async fn claim_slow(&self, request: &Claim) -> Result<Stamped<Claimed>> {
-        let mut tries = 0;
-        let queue = request.plain().map(|plain| plain.queue);
-        loop {
-            let claim = |run: &mut Run<'_>, now| {
-                let claimed = run.claim(request, now)?;
-                let loaded = run.rows().base();
-                if let Some(queue) = queue {
-                    let has_groups = loaded.is_grouped(&(queue.clone(), "".into()));
-                    self.inner.gates.note_groups(queue, has_groups);
-                }
-                Ok((claimed, run.rows().deferred(), loaded.skipped_groups))
-            };
-            let wants = Wants::of_claim(request);
-            let claimed = self.perform(Needs::Written, wants, Vec::new(), claim).await;
-            // It locked more jobs than it took, and other claims may have skipped them.
-            self.inner.scan_cursor.forget();
-            let claimed = claimed?;
-            let (Claimed { jobs, .. }, deferred, skipped) = &claimed.value;
-            // All jobs that it read went back to their lines, and there may be others behind them; or other
-            // transactions had locked their groups.
-            if !jobs.is_empty() || !(*deferred || *skipped) || tries == CLAIM_TRIES_MAX {
-                return Ok(claimed.map(|(claimed, ..)| claimed));
-            }
-            if *skipped {
-                let pause = pause_ms(tries, &*self.inner.shared.random);
-                tokio::time::sleep(Duration::from_millis(pause)).await;
-            }
-            tries += 1;
-        }
     }
 
     async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {

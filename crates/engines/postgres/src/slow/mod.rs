@@ -2,6 +2,7 @@
 //! and locks them, `windlass-workset` gives them to the executor, `save` writes the difference, and `perform` repeats
 //! until no row is missing.
 
+mod claim;
 pub(crate) mod heartbeat_cache;
 pub(crate) mod joined;
 pub(crate) mod keyed;
