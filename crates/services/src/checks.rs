@@ -21,6 +21,9 @@ use windlass_core::{Error, Result};
 /// Interval at which the rules are read again while jobs are settled.
 const RELOAD_EVERY: Duration = Duration::from_secs(1);
 
+/// The revision of a store without registered kinds.
+const UNKNOWN: u64 = 0;
+
 /// Enqueues the checks of completed jobs ([`CheckRule`]). Processes that run handlers on a store, or through which other
 /// processes settle, settle through this layer; two of these layers would enqueue a check once, too.
 ///
@@ -80,6 +83,8 @@ impl Checks {
             Ok(Some((revision, rules))) => {
                 (known.revision, known.rules) = (Some(revision), Arc::new(rules));
             }
+            // The key of a worker that is connected to a server: the server enqueues the checks.
+            Err(Error::Forbidden { .. }) => known.revision = known.revision.or(Some(UNKNOWN)),
             Err(error) if known.revision.is_none() => return Err(error),
             Ok(None) | Err(_) => {}
         }

@@ -287,7 +287,8 @@ impl Builder {
     }
 
     /// Whether this worker reports the outcomes of its jobs to the circuit breakers of kinds that have one, and enqueues
-    /// the checks of kinds whose completed jobs are checked. On by default if the worker hosts services; a worker connected to a server leaves this to the server.
+    /// the checks of kinds whose completed jobs are checked. On by default if the worker hosts services; a worker
+    /// connected to a server leaves this to the server.
     pub const fn counts_outcomes(mut self, counts: bool) -> Self {
         self.counts_outcomes = counts;
         self
