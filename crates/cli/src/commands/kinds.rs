@@ -180,11 +180,10 @@ fn words(kind: &Kind) -> Cell {
         open.map(|_| "breaker open".to_owned()),
         permits.map(|permits| format!("{permits} permits")),
         kind.registered.then(|| "registered".to_owned()),
-        kind.checks.as_ref().map(|checks| format!("checked by {}", checks.kind)),
-        kind.checks
-            .as_ref()
-            .filter(|checks| checks.failed > 0)
-            .map(|checks| format!("{} checks failed", checks.failed)),
+        kind.checks.as_ref().map(|checks| match checks.failed {
+            0 => format!("checked by {}", checks.kind),
+            failed => format!("checked by {} ({failed} failed)", checks.kind),
+        }),
         (!kind.settings.limits.is_empty())
             .then(|| format!("limits {}", kind.settings.limits.join(" "))),
     ];

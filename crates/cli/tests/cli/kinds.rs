@@ -45,7 +45,7 @@ fn completed_jobs_of_a_kind_are_checked_and_failed_checks_are_listed_with_it() {
     store.run(&[&["kinds", "register", "send"], &rules[..]].concat()).ok();
     let shown = store.json(&["kinds", "show", "send"])["rules"]["check"].clone();
     assert_eq!(shown, json!({"kind": "verify", "queue": "checks", "sample_per_mille": 1_000}));
-    store.enqueue(&["send", "[7]"]);
+    let id = store.enqueue(&["send", "[7]"]);
     store.work(&["--exec", "send=echo 8"]);
     // The payload of the job is that of the check.
     store.work(&["--queue", "checks", "--exec", "verify=grep -q 8 || exit 65"]);
@@ -53,7 +53,17 @@ fn completed_jobs_of_a_kind_are_checked_and_failed_checks_are_listed_with_it() {
     let send = kinds.as_array().unwrap().iter().find(|kind| kind["kind"] == "send").unwrap();
     let checks = json!({"kind": "verify", "sample_per_mille": 1_000, "pending": 0, "failed": 1});
     assert_eq!(send["checks"], checks, "{kinds}");
-    assert!(store.run(&["kinds"]).ok().contains("checked by verify, 1 checks failed"));
+    assert!(store.run(&["kinds"]).ok().contains("checked by verify (1 failed)"));
+    let failed = store.json(&["dead", "list"])["jobs"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(store.job(&failed)["parent"], json!(id));
+
+    let refused = |arguments: &[&str], code, part: &str| {
+        store.run(&[&["kinds", "register", "send"], arguments].concat()).refused(code, &[part]);
+    };
+    refused(&["--check-sample", "10%"], 2, "--check-kind");
+    refused(&["--check-kind", "verify", "--check-sample", "10"], 2, "in percent");
+    refused(&["--check-kind", "send"], 1, "cannot check itself");
+    refused(&["--check-kind", "a b"], 1, "check.kind");
 }
 
 #[test]

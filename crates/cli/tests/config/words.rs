@@ -67,8 +67,8 @@ const SAID: &str = r#"error: the configuration has 19 mistakes:
   windlass.toml:26: queues.mail.retention.finished is "7": write it like 500ms, 10s, 5m, 1h30m or 7d
   windlass.toml:30: schedules.report.cron is "61 6 * * *": Component error: Number out of bounds.; use `minute hour day month weekday`, e.g. `30 2 * * MON-FRI`
   windlass.toml:32: schedules.sweep.kind is "not set": name the kind of the job
-  windlass.toml:37: schedules.sync.after_completion is "set beside cron or every": keep one of them
-  windlass.toml:42: schedules.poll.missed is "all": leave it out: a schedule after completion has one fire at a time, which may be late
+  windlass.toml:38: schedules.sync.after_completion is "set beside cron or every": keep one of them
+  windlass.toml:43: schedules.poll.missed is "all": leave it out: a schedule after completion has one fire at a time, which may be late
 "#;
 
 #[test]

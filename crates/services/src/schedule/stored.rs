@@ -118,7 +118,10 @@ impl Stored {
             // An unreadable rhythm is reported in `last_error` once the scheduler has seen it.
             false => self.schedule.next_fire(self.progress, now).unwrap_or(None),
         };
-        let awaits = self.awaits();
+        // After its last fire, nothing depends on the end of the job.
+        let is_due_then =
+            |_: &JobId| self.schedule.due(self.progress, now).is_ok_and(|due| due.awaits.is_some());
+        let awaits = self.awaits().filter(is_due_then);
         ScheduleView {
             name: name.to_owned(),
             job: self.job.job(),

@@ -178,6 +178,19 @@ async fn a_paused_schedule_counts_from_its_resumption_and_never_overlaps() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_ends_it_without_waiting_for_the_last_job() {
+    let engine = memory();
+    let schedules = Schedules::new(engine.clone());
+    schedules.put("s", after().limit(1), NewJob::new("x")).await.unwrap();
+    let services = start(&engine, scheduler());
+    fire(&*engine, 1).await;
+    sleep(Duration::from_secs(60)).await;
+    services.stop().await;
+    let view = view(&schedules).await;
+    assert_eq!((view.fired, view.next, view.awaits), (1, None, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outage_of_days_owes_one_run() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
