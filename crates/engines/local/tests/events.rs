@@ -82,18 +82,3 @@ async fn a_check_finds_missing_events_and_a_repair_leaves_a_gap() {
     let page = read(&engine, EventsRequest::new("q").after(start)).await;
     assert_eq!((page.events.len(), page.gap), (1, true));
 }
-
-#[tokio::test]
-async fn a_directory_of_a_build_without_events_gets_their_tables() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = open(&dir);
-    enqueue(&engine, 1).await;
-    drop(engine);
-    let conn = Connection::open(dir.path().join("windlass.db")).unwrap();
-    conn.execute_batch("DROP TABLE event; DROP TABLE event_stream").unwrap();
-    drop(conn);
-    let engine = open(&dir);
-    switch_on(&engine, 100).await;
-    enqueue(&engine, 1).await;
-    assert_eq!(read(&engine, EventsRequest::new("q")).await.events.len(), 1);
-}
