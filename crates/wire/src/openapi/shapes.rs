@@ -329,6 +329,7 @@ mod tests {
         });
         let mut queue = model::QueueSettings::default();
         (queue.limits, queue.held_until) = (vec!["l".into()], Some(at));
+        queue.events = Some(model::EventBounds::default());
         assert_described::<QueueSettings>(&queue);
         let mut kind = model::KindSettings::default();
         kind.limits.push("l".into());
