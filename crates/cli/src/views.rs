@@ -5,12 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use windlass_core::Timestamp;
-use windlass_core::engine::{Disposition, Enqueued};
+use windlass_core::engine::{Disposition, Enqueued, TopicCopy};
 use windlass_core::model::{
     Attempt, AttemptEnd, Continuation, Finish, Job, JobError, Name, Part, Policy, Progress, State,
 };
 use windlass_core::policy::Unique;
+use windlass_core::{JobId, Timestamp};
 
 /// Formats a time.
 pub(crate) fn instant(at: Timestamp) -> String {
@@ -222,19 +222,41 @@ pub(crate) struct EnqueuedView {
     replaced: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    copies: Vec<CopyView>,
+}
+
+/// The copy that a subscription of a topic got.
+#[derive(Serialize)]
+struct CopyView {
+    subscription: Name,
+    queue: Name,
+    #[serde(flatten)]
+    enqueued: EnqueuedView,
 }
 
 impl EnqueuedView {
     /// A view of the result of one job.
     pub(crate) fn of(enqueued: &Enqueued) -> Self {
-        let (disposition, replaced) = match enqueued.disposition {
+        let copy = |it: &TopicCopy| CopyView {
+            subscription: it.subscription.clone(),
+            queue: it.queue.clone(),
+            enqueued: Self::with(it.id, it.disposition, it.state),
+        };
+        let copies = enqueued.copies.iter().map(copy).collect();
+        Self { copies, ..Self::with(enqueued.id, enqueued.disposition, enqueued.state) }
+    }
+
+    fn with(id: JobId, disposition: Disposition, state: Option<State>) -> Self {
+        let (disposition, replaced) = match disposition {
             Disposition::Created => ("created", None),
             Disposition::Replaced(id) => ("replaced", Some(id.to_string())),
             Disposition::Existing => ("existing", None),
             Disposition::Throttled => ("throttled", None),
+            Disposition::Published => ("published", None),
             _ => ("other", None),
         };
-        Self { id: enqueued.id.to_string(), disposition, replaced, state: enqueued.state }
+        Self { id: id.to_string(), disposition, replaced, state, copies: Vec::new() }
     }
 }
 

@@ -47,6 +47,13 @@ impl JobId {
         )
     }
 
+    /// The id of the copy that a subscription gets of the job `topic_job`, so that a repeated enqueue to the topic stores it
+    /// once.
+    pub fn copy(topic_job: Self, subscription: &str) -> Self {
+        let parts = [b"copy", topic_job.as_bytes().as_slice(), subscription.as_bytes()];
+        derived(topic_job.time(), &parts)
+    }
+
     /// Wraps a UUID without validation; use [`JobId::check`] to validate it.
     pub const fn from_uuid(uuid: Uuid) -> Self {
         Self(uuid)

@@ -147,6 +147,12 @@ pub const CONCURRENCY_MAX: u32 = 1_000_000;
 pub const LIMITS_MAX: usize = 1_000;
 /// Limits that a queue lists, and that a kind lists.
 pub const LISTED_LIMITS_MAX: usize = 4;
+/// Subscriptions of a topic.
+pub const SUBSCRIPTIONS_MAX: usize = 32;
+/// Kinds in the filter of a subscription.
+pub const SUBSCRIPTION_KINDS_MAX: usize = 100;
+/// Jobs that subscriptions get from one call.
+pub const CALL_COPIES_MAX: usize = 20_000;
 /// Groups with a rule of their own in one limit.
 pub const LIMIT_OVERRIDES_MAX: usize = 1_000;
 /// Bytes in a group.

@@ -142,6 +142,9 @@ impl<R: Rows> Executor<R> {
                 if let Some(limits) = &patch.limits {
                     self.check_listed(limits, Some(&queue))?;
                 }
+                if let Some(subscriptions) = &patch.subscriptions {
+                    self.check_subscriptions(&queue, subscriptions)?;
+                }
                 if let Some(events) = patch.events {
                     self.check_events(&queue, events)?;
                 }

@@ -5,6 +5,7 @@ use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
 use crate::order::storing_order;
 use crate::rows::Rows;
+use crate::topics::Expanded;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
@@ -49,20 +50,40 @@ impl<R: Rows> Executor<R> {
         request.check()?;
         self.begin_resolving(CALL_RESOLUTIONS_MAX);
         if request.mode == Mode::Each {
-            return Ok(request.jobs.into_iter().map(|job| self.enqueue_one(job, now)).collect());
+            let mut copied = 0;
+            let mut one = |job| self.enqueue_one(job, &mut copied, now);
+            return Ok(request.jobs.into_iter().map(&mut one).collect());
         }
         for job in &mut request.jobs {
             job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
         }
-        if let Err((culprit, error)) = self.preview_all(&request.jobs, BatchPreview::default(), now)
-        {
-            let aborted = |index| match index == culprit {
-                true => Err(error.clone()),
-                false => Err(Error::Aborted { culprit }),
-            };
-            return Ok((0..request.jobs.len()).map(aborted).collect());
+        let count = request.jobs.len();
+        let expanded = self.expand(request.jobs, 0, now).and_then(|expanded| {
+            match self.preview_all(&expanded.jobs, BatchPreview::default(), now) {
+                Ok(()) => Ok(expanded),
+                Err((index, error)) => Err((expanded.index_of(index), error)),
+            }
+        });
+        match expanded {
+            Ok(expanded) => self.admit_expanded(expanded, now),
+            Err((culprit, error)) => {
+                let aborted = |index| match index == culprit {
+                    true => Err(error.clone()),
+                    false => Err(Error::Aborted { culprit }),
+                };
+                Ok((0..count).map(aborted).collect())
+            }
         }
-        self.admit_all(request.jobs, now)
+    }
+
+    /// Stores jobs whose preview succeeded, as [`Executor::admit_all`] does.
+    pub(crate) fn admit_expanded(
+        &mut self,
+        mut expanded: Expanded,
+        now: Timestamp,
+    ) -> Result<Vec<Item<Enqueued>>> {
+        let stored = self.admit_all(std::mem::take(&mut expanded.jobs), now)?;
+        Ok(expanded.results(stored))
     }
 
     /// Stores jobs whose preview succeeded, each after those that it depends on. Returns the results in their order.
@@ -83,11 +104,27 @@ impl<R: Rows> Executor<R> {
         Ok(admitted.into_iter().map(|(_, item)| item).collect())
     }
 
-    fn enqueue_one(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
+    /// `copied`: the number of copies that earlier jobs of the call left in the queues of subscriptions.
+    fn enqueue_one(&mut self, job: NewJob, copied: &mut usize, now: Timestamp) -> Item<Enqueued> {
+        if self.is_topic(&job.queue) {
+            return self.publish(job, copied, now);
+        }
         match self.preview(&job, &mut BatchPreview::default(), now)? {
             Some(known) => Ok(known),
             None => self.admit_new(job, now),
         }
+    }
+
+    /// Stores the copies of a job for a topic, all or none.
+    fn publish(&mut self, mut job: NewJob, copied: &mut usize, now: Timestamp) -> Item<Enqueued> {
+        job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
+        let expanded = self.expand(vec![job], *copied, now).map_err(|(_, error)| error)?;
+        let queue_of = |index: usize| expanded.jobs[index].queue.clone();
+        self.preview_all(&expanded.jobs, BatchPreview::default(), now)
+            .map_err(|(index, error)| error.within(format_args!("queue {}", queue_of(index))))?;
+        *copied += expanded.jobs.len();
+        let mut results = self.admit_expanded(expanded, now)?;
+        results.pop().unwrap_or_else(|| Err(Error::Aborted { culprit: 0 }))
     }
 
     /// Checks that all of these jobs can be stored, in the order in which they will be; the error names the first that
@@ -193,6 +230,7 @@ impl<R: Rows> Executor<R> {
                 hint: "enqueue a new job there, and cancel this one",
             });
         }
+        self.check_moves_to(queue)?;
         self.preview_lane(queue, &entry.job.header.kind, batch)
     }
 

@@ -6,6 +6,7 @@
 use crate::entry::Entry;
 use crate::executor::Executor;
 use crate::rows::Rows;
+use crate::topics::Expanded;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Enqueued, Outcome, SettleItem};
 use windlass_core::limits::DEPENDENCIES_MAX;
@@ -24,20 +25,22 @@ impl<R: Rows> Executor<R> {
         &self,
         entry: &Entry,
         item: &SettleItem,
-        follow_ups: &[NewJob],
+        follow_ups: &Expanded,
         now: Timestamp,
     ) -> Result<bool> {
         let waits = item.outcome == Outcome::WaitForJobs;
         if waits {
             self.check_flow_support()?;
         }
-        if follow_ups.iter().all(|job| job.joins.is_none()) {
+        let jobs = &follow_ups.jobs;
+        if jobs.iter().all(|job| job.joins.is_none()) {
             return Ok(false);
         }
         let completes = matches!(item.outcome, Outcome::Complete { .. });
-        let ids: BTreeSet<JobId> = follow_ups.iter().filter_map(|job| job.id).collect();
+        let ids: BTreeSet<JobId> = jobs.iter().filter_map(|job| job.id).collect();
         let mut joined: BTreeMap<JobId, u32> = BTreeMap::new();
-        for (index, job) in follow_ups.iter().enumerate() {
+        for (index, job) in jobs.iter().enumerate() {
+            let index = follow_ups.index_of(index);
             let within = |error: Error| error.within(format_args!("follow_ups[{index}]"));
             self.check_is_new(job, &ids, completes.then_some(item.id)).map_err(within)?;
             let Some(to) = target(job, item.id) else { continue };
@@ -122,18 +125,19 @@ impl<R: Rows> Executor<R> {
     pub(crate) fn admit_joining(
         &mut self,
         reporting: JobId,
-        follow_ups: Vec<NewJob>,
+        follow_ups: Expanded,
         now: Timestamp,
     ) -> Result<Vec<Enqueued>> {
         let mut joined: BTreeMap<JobId, Vec<Dependency>> = BTreeMap::new();
-        for job in &follow_ups {
+        for job in &follow_ups.jobs {
             if let Some(((to, join), id)) =
                 target(job, reporting).zip(job.joins.as_ref()).zip(job.id)
             {
                 joined.entry(to).or_default().push(join.dependency_on(id));
             }
         }
-        let stored = self.admit_all(follow_ups, now)?.into_iter().collect::<Result<Vec<_>>>()?;
+        let stored = self.admit_expanded(follow_ups, now)?;
+        let stored = stored.into_iter().collect::<Result<Vec<_>>>()?;
         for (to, dependencies) in joined {
             let mut counts = self.read(to, |entry| entry.job.dependencies)?;
             let attached = self.attach(&mut counts, &dependencies)?;

@@ -29,6 +29,7 @@ mod readiness;
 mod rows;
 mod session;
 mod settle;
+mod topics;
 mod unique;
 mod why;
 

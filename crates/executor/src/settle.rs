@@ -5,6 +5,7 @@ use crate::enqueue::BatchPreview;
 use crate::entry::Entry;
 use crate::executor::Executor;
 use crate::rows::Rows;
+use crate::topics::Expanded;
 use windlass_core::engine::{
     Enqueued, Item, Outcome, SessionId, Settle, SettleItem, SettleReply, Settled, Update,
     UpdateItem, Updated,
@@ -39,12 +40,12 @@ impl<R: Rows> Executor<R> {
         };
         // Before the end of the attempt: it may be what the joined job waits for.
         let early = match plan.joins {
-            true => Some(self.admit_joining(id, std::mem::take(&mut plan.follow_ups), now)?),
-            false => None,
+            true => self.admit_joining(id, std::mem::take(&mut plan.follow_ups), now)?,
+            false => Vec::new(),
         };
         let taken = self.take_for(id, item.outcome.event(), &plan.data, now)?;
         let mut settled = self.settle_as(taken, item, plan, now)?;
-        settled.follow_ups.extend(early.into_iter().flatten());
+        settled.follow_ups.extend(early);
         Ok(settled)
     }
 
@@ -68,25 +69,28 @@ impl<R: Rows> Executor<R> {
             // It goes on at once if a signal is there already.
             data.run_at = data.run_at.filter(|_| !data.takes_signal(entry)).or(Some(now));
         }
-        let mut follow_ups: Vec<NewJob> = (0..)
+        let follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
             .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
             .collect();
+        let within = |index: usize, error: Error| error.within(format_args!("follow_ups[{index}]"));
+        let mut follow_ups =
+            self.expand(follow_ups, 0, now).map_err(|(index, error)| within(index, error))?;
         let joins = self.check_joins(entry, item, &follow_ups, now)?;
         let moves_to = item.queue.as_ref().filter(|queue| **queue != header.queue);
-        if moves_to.is_some() || !follow_ups.is_empty() {
+        if moves_to.is_some() || !follow_ups.jobs.is_empty() {
             let next = self.decide(entry, item.outcome.event(), &data, now)?.next;
             let ends = next.is_some_and(State::is_terminal);
             if ends && item.outcome == Outcome::WaitForJobs {
                 // It was cancelled, and waits for nothing.
-                follow_ups.clear();
+                follow_ups = Expanded::default();
             }
             let mut preview = BatchPreview::of_follow_ups(id, ends && !joins);
             if let Some(queue) = moves_to.filter(|_| !ends) {
                 self.preview_move(entry, queue, &mut preview, now)?;
             }
-            self.preview_all(&follow_ups, preview, now)
-                .map_err(|(index, error)| error.within(format_args!("follow_ups[{index}]")))?;
+            self.preview_all(&follow_ups.jobs, preview, now)
+                .map_err(|(index, error)| within(follow_ups.index_of(index), error))?;
         }
         Ok(Plan { data, follow_ups, joins, session: leased.session.clone() })
     }
@@ -113,7 +117,7 @@ impl<R: Rows> Executor<R> {
         }
         let (next, ()) = self.commit(taken, plan.data, now, |_| ())?;
         self.end_if_alone(&plan.session)?;
-        let follow_ups = self.admit_all(plan.follow_ups, now)?;
+        let follow_ups = self.admit_expanded(plan.follow_ups, now)?;
         let follow_ups = follow_ups.into_iter().collect::<Result<Vec<Enqueued>>>()?;
         let state = next.unwrap_or(State::Completed);
         let end = item.outcome.end(state);
@@ -183,7 +187,7 @@ fn check_steps(entry: &Entry, steps: &[Step]) -> Result<()> {
 /// A report that can be accepted.
 struct Plan {
     data: Transition,
-    follow_ups: Vec<NewJob>,
+    follow_ups: Expanded,
     /// Whether some of them join jobs that wait.
     joins: bool,
     session: SessionId,

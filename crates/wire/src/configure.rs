@@ -7,9 +7,10 @@ use crate::limit::Limit;
 use crate::openapi;
 use crate::policy::{KeepMax, Retention};
 use crate::present;
+use crate::topic::Subscription;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
-use windlass_core::limits::BATCH_MAX;
+use windlass_core::limits::{BATCH_MAX, SUBSCRIPTIONS_MAX};
 use windlass_core::model::{self, KindSettings, Name, Order, QueueSettings};
 use windlass_core::{Error, Result};
 
@@ -51,6 +52,15 @@ pub struct QueuePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<EventBounds>))]
     pub events: Option<Option<EventBounds>>,
+    /// Its subscriptions; replaced as a whole. With any, the queue is a topic: each new job is stored once in the queue of
+    /// every subscription that wants it.
+    #[serde(
+        default,
+        deserialize_with = "bounded::option::<SUBSCRIPTIONS_MAX, _, _>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "openapi", schema(max_items = 32))]
+    pub subscriptions: Option<Vec<Subscription>>,
 }
 
 /// Deserializes an order strictly, as in all requests; core's own deserializer, used for storage,
@@ -146,8 +156,13 @@ impl From<QueuePatch> for model::QueuePatch {
         full.keep_max = patch.keep_max.map(Into::into);
         full.limits = patch.limits;
         full.events = patch.events.map(|bounds| bounds.map(Into::into));
+        full.subscriptions = patch.subscriptions.map(converted);
         full
     }
+}
+
+fn converted<A: Into<B>, B>(items: Vec<A>) -> Vec<B> {
+    items.into_iter().map(Into::into).collect()
 }
 
 impl From<KindPatch> for model::KindPatch {
@@ -188,6 +203,7 @@ impl TryFrom<engine::Configure> for Configure {
                     keep_max: patch.keep_max.map(Into::into),
                     limits: patch.limits,
                     events: patch.events.map(|bounds| bounds.map(Into::into)),
+                    subscriptions: patch.subscriptions.map(converted),
                 };
                 Ok(Self::Queue { name, set })
             }

@@ -7,7 +7,7 @@ use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Disposition, Mode};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
-use windlass_core::model::State;
+use windlass_core::model::{Name, State};
 use windlass_core::policy;
 use windlass_core::{Error, JobId, Result};
 
@@ -73,10 +73,39 @@ impl From<engine::Enqueue> for Enqueue {
 }
 
 /// The result of an enqueue.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enqueued {
-    /// The stored job: the new one, or the existing one.
+    /// The stored job: the new one, or the existing one. Of a job for a topic, the id from which those of its copies are
+    /// derived; no job has it.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
+    pub id: JobId,
+    /// `created`, `replaced`, `existing`, `throttled` or `published`.
+    pub disposition: Verdict,
+    /// The job that was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
+    pub replaced: Option<JobId>,
+    /// State of the job; absent if it was deleted while its unique window is still open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
+    pub state: Option<State>,
+    /// If the queue is a topic, the copies that its subscriptions got.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<TopicCopy>,
+}
+
+/// The copy of a job for a topic that one of its subscriptions got.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TopicCopy {
+    /// Name of the subscription.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub subscription: Name,
+    /// Its queue, in which the copy is.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub queue: Name,
+    /// The copy, or the job that exists in its place.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// `created`, `replaced`, `existing` or `throttled`.
@@ -85,7 +114,7 @@ pub struct Enqueued {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub replaced: Option<JobId>,
-    /// State of the job; absent if it was deleted while its unique window is still open.
+    /// State of the copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub state: Option<State>,
@@ -104,44 +133,75 @@ pub enum Verdict {
     Existing,
     /// The job was dropped by its conflict policy.
     Throttled,
+    /// The queue is a topic: each of its subscriptions that wants the job got a copy.
+    Published,
+}
+
+impl Verdict {
+    fn of(disposition: Disposition) -> (Self, Option<JobId>) {
+        match disposition {
+            Disposition::Created => (Self::Created, None),
+            Disposition::Replaced(id) => (Self::Replaced, Some(id)),
+            Disposition::Existing => (Self::Existing, None),
+            Disposition::Throttled => (Self::Throttled, None),
+            Disposition::Published => (Self::Published, None),
+            // A variant of a newer core: no new job was stored.
+            _ => (Self::Existing, None),
+        }
+    }
+
+    fn into_core(self, replaced: Option<JobId>) -> Result<Disposition> {
+        Ok(match (self, replaced) {
+            (Self::Created, _) => Disposition::Created,
+            (Self::Replaced, Some(id)) => Disposition::Replaced(id),
+            (Self::Replaced, None) => {
+                let expected = "a replacement has the id of the replaced job";
+                return Err(Error::invalid("replaced", "missing", expected));
+            }
+            (Self::Existing, _) => Disposition::Existing,
+            (Self::Throttled, _) => Disposition::Throttled,
+            (Self::Published, _) => Disposition::Published,
+        })
+    }
+}
+
+impl TopicCopy {
+    fn into_core(self) -> Result<engine::TopicCopy> {
+        let Self { subscription, queue, id, disposition, replaced, state } = self;
+        let disposition = disposition.into_core(replaced)?;
+        Ok(engine::TopicCopyFields { subscription, queue, id, disposition, state }.into())
+    }
+}
+
+impl From<engine::TopicCopy> for TopicCopy {
+    fn from(copy: engine::TopicCopy) -> Self {
+        let engine::TopicCopyFields { subscription, queue, id, disposition, state } = copy.into();
+        let (disposition, replaced) = Verdict::of(disposition);
+        Self { subscription, queue, id, disposition, replaced, state }
+    }
 }
 
 impl Enqueued {
     /// Whether a job was stored.
     pub fn is_new(&self) -> bool {
-        matches!(self.disposition, Verdict::Created | Verdict::Replaced)
+        let is_new = |verdict| matches!(verdict, Verdict::Created | Verdict::Replaced);
+        is_new(self.disposition) || self.copies.iter().any(|copy| is_new(copy.disposition))
     }
 
     /// Converts to the core result.
     pub fn into_core(self) -> Result<engine::Enqueued> {
-        let disposition = match (self.disposition, self.replaced) {
-            (Verdict::Created, _) => Disposition::Created,
-            (Verdict::Replaced, Some(id)) => Disposition::Replaced(id),
-            (Verdict::Replaced, None) => {
-                return Err(Error::invalid(
-                    "replaced",
-                    "missing",
-                    "a replacement has the id of the replaced job",
-                ));
-            }
-            (Verdict::Existing, _) => Disposition::Existing,
-            (Verdict::Throttled, _) => Disposition::Throttled,
-        };
-        Ok(engine::EnqueuedFields { id: self.id, disposition, state: self.state }.into())
+        let Self { id, disposition, replaced, state, copies } = self;
+        let disposition = disposition.into_core(replaced)?;
+        let copies = copies.into_iter().map(TopicCopy::into_core).collect::<Result<_>>()?;
+        Ok(engine::EnqueuedFields { id, disposition, state, copies }.into())
     }
 }
 
 impl From<engine::Enqueued> for Enqueued {
     fn from(answer: engine::Enqueued) -> Self {
-        let engine::EnqueuedFields { id, disposition, state } = answer.into();
-        let (disposition, replaced) = match disposition {
-            Disposition::Created => (Verdict::Created, None),
-            Disposition::Replaced(id) => (Verdict::Replaced, Some(id)),
-            Disposition::Existing => (Verdict::Existing, None),
-            Disposition::Throttled => (Verdict::Throttled, None),
-            // A variant of a newer core: no new job was stored.
-            _ => (Verdict::Existing, None),
-        };
-        Self { id, disposition, replaced, state }
+        let engine::EnqueuedFields { id, disposition, state, copies } = answer.into();
+        let (disposition, replaced) = Verdict::of(disposition);
+        let copies = copies.into_iter().map(Into::into).collect();
+        Self { id, disposition, replaced, state, copies }
     }
 }

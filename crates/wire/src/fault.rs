@@ -261,6 +261,7 @@ pub(crate) const fn capability_name(capability: Capability) -> &'static str {
         Capability::Limits => "limits",
         Capability::Flows => "flows",
         Capability::Events => "events",
+        Capability::Topics => "topics",
         _ => "unknown",
     }
 }

@@ -76,6 +76,7 @@ mod series;
 mod session;
 mod settle;
 mod signal;
+mod topic;
 mod update;
 
 pub use audit::{Action, AuditList, AuditPage};
@@ -86,7 +87,7 @@ pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};
 pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Settings};
 pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
 pub use dependency::{Dependencies, Dependency, Input, Join};
-pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
+pub use enqueue::{Enqueue, Enqueued, Pace, TopicCopy, Verdict};
 pub use events::{Event, EventBounds, EventStreamQuery, EventsPage, EventsQuery};
 pub use explain::{Cause, Explanation};
 pub use fault::{Fault, Problem};
@@ -116,6 +117,7 @@ pub use series::{Point, Series, SeriesQuery};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
 pub use settle::{Hold, Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use signal::Signal;
+pub use topic::Subscription;
 pub use update::{Progress, Update, UpdateItem, Updated};
 
 /// Header of every successful reply: the store's time in milliseconds since the Unix epoch.

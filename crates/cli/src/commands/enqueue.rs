@@ -7,7 +7,7 @@ use crate::values;
 use crate::views::EnqueuedView;
 use anyhow::{Context as _, Result, bail};
 use std::process::ExitCode;
-use windlass_core::engine::{Disposition, Enqueue};
+use windlass_core::engine::{Disposition, Enqueue, Enqueued, TopicCopy};
 use windlass_core::limits::PACE_PER_SECOND_MAX;
 use windlass_core::model::{Due, NewJob};
 use windlass_core::{JobId, Timestamp};
@@ -92,7 +92,7 @@ impl Args {
             print_json(&EnqueuedView::of(&enqueued))?;
         } else {
             print(&format!("{}\n", enqueued.id))?;
-            if let Some(note) = note(enqueued.disposition) {
+            if let Some(note) = note(&enqueued) {
                 eprintln!("{note}");
             }
         }
@@ -111,14 +111,24 @@ impl Args {
 }
 
 /// A note for the user if the printed id is not simply that of a new job.
-fn note(disposition: Disposition) -> Option<String> {
-    match disposition {
+fn note(enqueued: &Enqueued) -> Option<String> {
+    match enqueued.disposition {
         Disposition::Existing => Some("the job exists already; nothing was stored".to_owned()),
         Disposition::Replaced(id) => Some(format!("replaced job {id}")),
         Disposition::Throttled => Some(
             "throttled: a job with this unique key was enqueued within its window; dropped"
                 .to_owned(),
         ),
+        Disposition::Published if enqueued.copies.is_empty() => Some(
+            "the queue is a topic, and no subscription wants the job; nothing was stored"
+                .to_owned(),
+        ),
+        Disposition::Published => {
+            let copy =
+                |it: &TopicCopy| format!("{} (queue {}): {}", it.subscription, it.queue, it.id);
+            let copies: Vec<String> = enqueued.copies.iter().map(copy).collect();
+            Some(format!("published to {}", copies.join(", ")))
+        }
         _ => None,
     }
 }

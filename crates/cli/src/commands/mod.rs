@@ -22,6 +22,7 @@ mod reference;
 mod scale;
 mod schedules;
 mod serve;
+mod subscriptions;
 mod top;
 mod torture;
 mod work;

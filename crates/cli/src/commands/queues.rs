@@ -1,6 +1,7 @@
 //! `windlass queues`: lists depth, age and settings per queue; pauses, resumes and configures queues.
 
 use super::jobs::How;
+use super::subscriptions::{Subscribe, named, unsubscribe};
 use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Events, Limit};
@@ -35,6 +36,15 @@ enum Action {
     Resume(Names),
     /// Change the settings of a queue
     Set(Box<Set>),
+    /// Make a queue a topic: a queue gets a copy of each new job. Replaces the subscription with this name
+    Subscribe(Box<Subscribe>),
+    /// Remove a subscription of a topic. Copies that its queue has got stay there
+    Unsubscribe {
+        /// Name of the topic
+        topic: String,
+        /// Name of the subscription
+        name: String,
+    },
     /// Delete all jobs of a queue, in any state. Running jobs are asked to stop, and stay until then
     Obliterate {
         /// Name of the queue
@@ -181,6 +191,10 @@ impl Args {
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
             Some(Action::Set(args)) => return block_on(set(&common, &args)),
+            Some(Action::Subscribe(args)) => return block_on(args.run(&common)),
+            Some(Action::Unsubscribe { topic, name }) => {
+                return block_on(unsubscribe(&common, &topic, &name));
+            }
             Some(Action::Obliterate { queue, confirm, how }) => {
                 if confirm.as_ref().is_some_and(|confirm| *confirm != queue) {
                     bail!("--confirm must be the name of the queue, {queue:?}");
@@ -219,7 +233,7 @@ pub(super) async fn configure(common: &Common, changes: Vec<Configure>) -> Resul
     Ok(())
 }
 
-async fn list(common: &Common) -> Result<ExitCode> {
+pub(super) async fn list(common: &Common) -> Result<ExitCode> {
     let client = common.open().await?;
     let stats = client.engine().stats(StatsRequest::default()).await?;
     let mut settings: BTreeMap<String, QueueSettings> = client
@@ -338,6 +352,7 @@ fn words(settings: &QueueSettings) -> String {
         settings.max_wait_ms.map(|ms| format!("max wait {}", rough_span(ms))),
         (!settings.limits.is_empty()).then(|| format!("limits {}", settings.limits.join(" "))),
         settings.events.map(|events| format!("events up to {}", events.max)),
+        (!settings.subscriptions.is_empty()).then(|| named(&settings.subscriptions)),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

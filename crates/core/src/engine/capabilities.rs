@@ -50,12 +50,21 @@ pub enum Capability {
     /// Streams of the transitions of a queue's jobs
     /// ([`QueueSettings::events`](crate::model::QueueSettings::events), [`Admin::events`](super::Admin::events)).
     Events,
+    /// Queues that pass new jobs on to others ([`QueueSettings::subscriptions`](crate::model::QueueSettings::subscriptions)).
+    Topics,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 6] =
-        [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits, Self::Flows, Self::Events];
+    pub const ALL: [Self; 7] = [
+        Self::GlobalUnique,
+        Self::FairOrder,
+        Self::Move,
+        Self::Limits,
+        Self::Flows,
+        Self::Events,
+        Self::Topics,
+    ];
 }
 
 impl fmt::Display for Capability {
@@ -67,6 +76,7 @@ impl fmt::Display for Capability {
             Self::Limits => "limits",
             Self::Flows => "dependencies and flows",
             Self::Events => "events",
+            Self::Topics => "topics",
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits::{BATCH_DEPENDENCIES_MAX, ENQUEUE_BATCH_MAX};
-use crate::model::{NewJob, State};
+use crate::model::{Name, NewJob, State};
 
 /// What happens to a batch if one of its jobs is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,17 +59,46 @@ pub enum Disposition {
     Existing,
     /// The job was dropped by its throttle rule: another one was stored in the current window.
     Throttled,
+    /// The queue is a topic: each of its subscriptions that wants the job got a copy. See [`Enqueued::copies`].
+    Published,
+}
+
+impl Disposition {
+    /// Whether a new job was stored.
+    pub const fn is_new(self) -> bool {
+        matches!(self, Self::Created | Self::Replaced(_))
+    }
 }
 
 growing! {
     /// The result of one enqueued job.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Enqueued as EnqueuedFields {
-        /// The id of the stored job: the new one or the existing one.
+        /// The id of the stored job: the new one or the existing one. Of a job for a topic, the id from which those of its
+        /// copies are derived; no job has it.
         pub id: JobId,
         /// What happened to the job.
         pub disposition: Disposition,
-        /// State of the stored job; `None` if its retention is over but its unique window is not.
+        /// State of the stored job; `None` if its retention is over but its unique window is not, and for topics.
+        pub state: Option<State>,
+        /// The copies that the subscriptions of a topic got; empty if none wants the job, and for other queues.
+        pub copies: Vec<TopicCopy>,
+    }
+}
+
+growing! {
+    /// The copy of a job for a topic that one of its subscriptions got.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TopicCopy as TopicCopyFields {
+        /// The name of the subscription.
+        pub subscription: Name,
+        /// Its queue, in which the copy is.
+        pub queue: Name,
+        /// The id of the copy, or of the job that exists in its place.
+        pub id: JobId,
+        /// What happened to the copy.
+        pub disposition: Disposition,
+        /// State of the stored copy.
         pub state: Option<State>,
     }
 }
@@ -77,6 +106,24 @@ growing! {
 impl Enqueued {
     /// The result for a job that is stored, or for the one that exists in its place.
     pub const fn new(id: JobId, disposition: Disposition, state: Option<State>) -> Self {
-        Self { id, disposition, state }
+        Self { id, disposition, state, copies: Vec::new() }
+    }
+
+    /// Whether a new job was stored, or a new copy of one.
+    pub fn is_new(&self) -> bool {
+        self.disposition.is_new() || self.copies.iter().any(|copy| copy.disposition.is_new())
+    }
+
+    /// The result for a job that was enqueued to a topic.
+    pub const fn published(id: JobId, copies: Vec<TopicCopy>) -> Self {
+        Self { id, disposition: Disposition::Published, state: None, copies }
+    }
+}
+
+impl TopicCopy {
+    /// What a subscription with this queue got.
+    pub fn new(subscription: Name, queue: Name, copy: &Enqueued) -> Self {
+        let Enqueued { id, disposition, state, copies: _ } = *copy;
+        Self { subscription, queue, id, disposition, state }
     }
 }

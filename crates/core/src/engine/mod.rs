@@ -52,7 +52,9 @@ pub use capabilities::{Atomicity, Capabilities, Capability, Durability};
 pub use change::{Change, ChangeItem, Changed, ChangedFields, Edits};
 pub use claim::{Claim, Claimant, Claimed, ClaimedJob, KindWant, QueueWant, Wait};
 pub use configure::{Configure, Settings};
-pub use enqueue::{Disposition, Enqueue, Enqueued, EnqueuedFields, Mode};
+pub use enqueue::{
+    Disposition, Enqueue, Enqueued, EnqueuedFields, Mode, TopicCopy, TopicCopyFields,
+};
 pub use events::{
     Event, EventEntry, EventFields, EventPlace, EventSpan, EventsFrom, EventsReply, EventsRequest,
     events_are_off, events_unsupported,

@@ -193,10 +193,13 @@ impl QueueSettings {
             limits,
             // Only the executor appends events.
             events,
+            // Only the executor stores copies for them.
+            subscriptions,
             // Stops claims, not enqueues.
             held_until: _,
         } = self;
         !limits.iter().any(by_group)
+            && subscriptions.is_empty()
             && events.is_none()
             && max_depth.is_none()
             && max_wait_ms.is_none()
@@ -222,6 +225,8 @@ impl QueueSettings {
             limits,
             // Only the executor appends events.
             events,
+            // About new jobs.
+            subscriptions: _,
             // Opens by time.
             held_until,
         } = self;
@@ -333,7 +338,7 @@ impl Claim {
 mod tests {
     use super::*;
     use crate::engine::{ClaimId, Hold};
-    use crate::model::{Envelope, JobError, Join, Part};
+    use crate::model::{Envelope, JobError, Join, Part, Subscription};
     use crate::policy::{Backoff, Retention};
     use crate::time::Timestamp;
 
@@ -422,6 +427,7 @@ mod tests {
         assert!(with(|it| it.limits.push("over all jobs".into())));
         assert!(!with(|it| it.limits.push("grouped".into())));
         assert!(!with(|it| it.events = Some(crate::model::EventBounds::default())));
+        assert!(!with(|it| it.subscriptions.push(Subscription::new("s", "q"))));
         assert!(!with(|it| it.order = Order::Lifo));
         assert!(!with(|it| it.order = Order::Fair));
         assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
@@ -435,6 +441,7 @@ mod tests {
             settings.starts_plainly()
         };
         assert!(!with(|it| it.events = Some(crate::model::EventBounds::default())));
+        assert!(with(|it| it.subscriptions.push(Subscription::new("s", "q"))));
         assert!(with(|it| it.paused = true) && with(|it| it.order = Order::Lifo));
         assert!(with(|it| it.max_depth = Some(1)) && with(|it| it.keep_max.dead = Some(1)));
         assert!(!with(|it| it.order = Order::Fair) && !with(|it| it.max_wait_ms = Some(1)));

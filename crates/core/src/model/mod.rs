@@ -15,6 +15,7 @@ mod settings;
 mod signal;
 mod state;
 mod step;
+mod topic;
 
 pub use check::{CHECKED, CheckRule, is_check};
 pub use dependency::{Dependency, DependencyCounts, Input, InputFields, Join, OnFailure};
@@ -34,6 +35,7 @@ pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use signal::{Continuation, Signal, SignalWait, Wake};
 pub use state::{Placement, State};
 pub use step::{Step, StepKind};
+pub use topic::{Subscription, SubscriptionFields};
 
 /// The name of a queue or kind. Shared instead of copied, because thousands of jobs have the same few names.
 pub type Name = std::sync::Arc<str>;

@@ -1,6 +1,7 @@
 //! Operator settings per queue and per kind.
 
-use super::{EventBounds, Name};
+use super::topic::check_subscriptions;
+use super::{EventBounds, Name, Subscription};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::limits::{AGE_MAX_MS, LISTED_LIMITS_MAX};
 use crate::name::check_name;
@@ -54,6 +55,10 @@ pub struct QueueSettings {
     /// Off by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<EventBounds>,
+    /// Its subscriptions. If there are any, the queue is a topic: it stores no new jobs, but one copy of each in the queue of
+    /// every subscription that wants it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subscriptions: Vec<Subscription>,
     /// No job of the queue is claimed before this time. Reports set it: see [`Hold`](crate::engine::Hold).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
@@ -81,6 +86,8 @@ pub struct QueuePatch {
     pub limits: Option<Vec<Name>>,
     /// Switch events on with these bounds, change the bounds, or switch events off.
     pub events: Option<Option<EventBounds>>,
+    /// Replace its subscriptions. Jobs that were enqueued before stay where they are.
+    pub subscriptions: Option<Vec<Subscription>>,
 }
 
 impl QueuePatch {
@@ -131,9 +138,15 @@ impl QueuePatch {
         Self { events: Some(bounds), ..Self::default() }
     }
 
+    /// Replaces its subscriptions. With any, the queue is a topic; without, it is an ordinary queue again.
+    pub fn subscriptions(subscriptions: impl IntoIterator<Item = Subscription>) -> Self {
+        Self { subscriptions: Some(subscriptions.into_iter().collect()), ..Self::default() }
+    }
+
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         check_listed(self.limits.as_deref())?;
+        check_subscriptions(self.subscriptions.as_deref().unwrap_or_default())?;
         if let Some(Some(events)) = self.events {
             events.check()?;
         }
@@ -184,6 +197,9 @@ impl QueuePatch {
         }
         if let Some(events) = self.events {
             settings.events = events;
+        }
+        if let Some(subscriptions) = &self.subscriptions {
+            settings.subscriptions.clone_from(subscriptions);
         }
     }
 }
@@ -296,6 +312,10 @@ mod tests {
                 QueueSettings { events: Some(EventBounds::default()), ..usual() },
             ),
             (QueuePatch::limits(["l"]), QueueSettings { limits: vec!["l".into()], ..usual() }),
+            (
+                QueuePatch::subscriptions([Subscription::new("s", "q")]),
+                QueueSettings { subscriptions: vec![Subscription::new("s", "q")], ..usual() },
+            ),
         ] {
             assert_eq!(patched(patch.clone()), expected, "{patch:?}");
         }

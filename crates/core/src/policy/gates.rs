@@ -76,6 +76,7 @@ pub fn closed_gates(
             limits: _,
             // They stop nothing.
             events: _,
+            subscriptions: _,
             held_until,
         }) => (*paused, held_until.filter(|until| *until > now)),
     };

@@ -65,7 +65,8 @@ impl LocalEngine {
             .with(Capability::Move)
             .with(Capability::Limits)
             .with(Capability::Flows)
-            .with(Capability::Events);
+            .with(Capability::Events)
+            .with(Capability::Topics);
         if let Some(bytes_max) = payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }

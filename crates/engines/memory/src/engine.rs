@@ -169,6 +169,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::Limits)
         .with(Capability::Flows)
         .with(Capability::Events)
+        .with(Capability::Topics)
 }
 
 impl Jobs for MemoryEngine {

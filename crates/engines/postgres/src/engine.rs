@@ -265,6 +265,7 @@ pub(crate) fn capabilities() -> Capabilities {
         .with(Capability::Limits)
         .with(Capability::Move)
         .with(Capability::Flows)
+        .with(Capability::Topics)
 }
 
 /// Merges the replies of two maintenance steps.

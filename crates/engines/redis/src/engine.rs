@@ -62,7 +62,8 @@ impl RedisEngine {
             .with(Capability::FairOrder)
             .with(Capability::Limits)
             .with(Capability::Move)
-            .with(Capability::Flows);
+            .with(Capability::Flows)
+            .with(Capability::Topics);
         if let Some(bytes_max) = open_store(&link, &keys, options.payload_bytes_max).await? {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }

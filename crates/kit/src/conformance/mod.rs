@@ -92,6 +92,21 @@ suite! { ($)
         depth_counts_what_waits_and_nothing_else,
         an_enqueue_can_be_repeated_although_the_queue_is_full_by_now,
     }
+    topics {
+        each_subscription_gets_a_copy_of_a_job,
+        a_subscription_gets_the_kinds_and_tags_that_it_wants,
+        a_repeated_enqueue_to_a_topic_stores_each_copy_once,
+        the_copies_of_a_job_are_stored_all_or_none,
+        jobs_of_a_batch_are_answered_in_their_order_whatever_they_are_copied_to,
+        a_key_is_in_order_within_each_subscription,
+        a_unique_key_is_held_in_the_queue_of_each_subscription,
+        follow_ups_and_children_are_copied_as_well,
+        copies_run_after_the_jobs_that_their_original_names,
+        jobs_cannot_be_moved_to_a_topic,
+        subscriptions_that_cannot_work_are_refused,
+        without_subscriptions_a_topic_is_a_queue_again,
+        a_call_cannot_store_too_many_copies,
+    }
     unique {
         while_a_job_lives_the_next_is_answered_with_it,
         while_a_job_lives_a_newcomer_can_ask_to_be_rejected,

@@ -150,7 +150,9 @@ fn receipt(answer: &Item<Settled>, wanted: &[Wanted]) -> Receipt {
         }
         Ok(Settled { state, follow_ups, .. }) => {
             let pairs = wanted.iter().zip(follow_ups);
-            let follow_ups = pairs.map(|(wanted, job)| admission(wanted.id, &Ok(*job))).collect();
+            let admitted =
+                |(wanted, job): (&Wanted, &Enqueued)| admission(wanted.id, &Ok(job.clone()));
+            let follow_ups = pairs.map(admitted).collect();
             Receipt::Applied { state: *state, follow_ups }
         }
         Err(error) if unclear(error) => Receipt::Unclear,

@@ -16,7 +16,7 @@ use axum::response::Response;
 use std::collections::HashSet;
 use windlass_core::check_name;
 use windlass_core::engine::{Filter, Gate, LaneStats, LaneSums, Settings, StatsRequest};
-use windlass_core::model::{Name, Order, QueueSettings};
+use windlass_core::model::{Name, Order, QueueSettings, Subscription};
 use windlass_core::time::rough_span;
 use windlass_services::Breakers;
 
@@ -174,7 +174,7 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
     let most: Vec<_> = most.map(|(state, max)| format!("up to {} {state}", Count(max))).collect();
     let most = most.join(", ");
     let kept = settings.retention;
-    vec![
+    let usual = [
         ("order", order),
         ("depth limit", limit),
         ("maximum wait", wait),
@@ -183,5 +183,27 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
         ("number of ended jobs", if most.is_empty() { "unlimited".to_owned() } else { most }),
         ("bytes of dead jobs", bytes),
         ("expired jobs kept", rough_span(kept.expired_ms)),
-    ]
+    ];
+    let copied = |it: &Subscription| {
+        let filters = [it.kinds.iter().map(|kind| kind.to_string()).collect(), it.tags.clone()];
+        let filters: Vec<String> = filters.into_iter().map(|filter| filter.join(" or ")).collect();
+        let only = match (&*filters[0], &*filters[1]) {
+            ("", "") => String::new(),
+            (kinds, "") => format!(" ({kinds})"),
+            ("", tags) => format!(" (tagged {tags})"),
+            (kinds, tags) => format!(" ({kinds}, tagged {tags})"),
+        };
+        format!("{} → {}{only}", it.name, it.queue)
+    };
+    let copied: Vec<String> = settings.subscriptions.iter().map(copied).collect();
+    let events = settings
+        .events
+        .map(|kept| format!("the latest {}, for {}", Count(kept.max), rough_span(kept.max_age_ms)));
+    let rare = [
+        ("limits", (!settings.limits.is_empty()).then(|| settings.limits.join(", "))),
+        ("events", events),
+        ("topic of", (!copied.is_empty()).then(|| copied.join(", "))),
+    ];
+    let rare = rare.into_iter().filter_map(|(label, value)| Some((label, value?)));
+    usual.into_iter().chain(rare).collect()
 }

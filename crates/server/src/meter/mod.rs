@@ -12,9 +12,9 @@ pub(crate) use counts::Counts;
 pub(crate) use rates::{QueueRates, Rates, RatesNow};
 
 use std::sync::Arc;
+use windlass_core::Timestamp;
 use windlass_core::engine::*;
 use windlass_core::model::{AttemptEnd, Name, NewJob};
-use windlass_core::{Result, Timestamp};
 
 /// The queue and the kind of a job.
 type Lane = (Name, Name);
@@ -49,10 +49,11 @@ impl Meter {
     }
 }
 
-fn is_new(answer: &Result<Enqueued>) -> bool {
-    let stored =
-        |it: &Enqueued| matches!(it.disposition, Disposition::Created | Disposition::Replaced(_));
-    answer.as_ref().is_ok_and(stored)
+/// The lanes of the jobs that an enqueue stored: that of the job, or those of its copies if its queue is a topic.
+fn lanes_of<'a>(job: &'a Lane, stored: &'a Enqueued) -> impl Iterator<Item = Lane> + 'a {
+    let own = stored.disposition.is_new().then(|| job.clone());
+    let copies = stored.copies.iter().filter(|copy| copy.disposition.is_new());
+    own.into_iter().chain(copies.map(|copy| (copy.queue.clone(), job.1.clone())))
 }
 
 impl Jobs for Meter {
@@ -64,8 +65,10 @@ impl Jobs for Meter {
             let answer = self.engine.enqueue(request).await;
             let reply =
                 answer.inspect_err(|error| self.counts.refused(error, lanes.len() as u64))?;
-            let stored = lanes.iter().zip(&reply.value).filter(|(_, answer)| is_new(answer));
-            self.count_stored(reply.now, stored.map(|(lane, _)| lane));
+            let answered = lanes.iter().zip(&reply.value);
+            let stored = answered.filter_map(|(lane, item)| Some((lane, item.as_ref().ok()?)));
+            let stored: Vec<Lane> = stored.flat_map(|(lane, item)| lanes_of(lane, item)).collect();
+            self.count_stored(reply.now, stored.iter());
             let refused = reply.value.iter().filter_map(|answer| answer.as_ref().err());
             refused.for_each(|error| self.counts.refused(error, 1));
             Ok(reply)
@@ -92,7 +95,7 @@ impl Jobs for Meter {
                     return Err(error);
                 }
             };
-            let (mut completed, mut failed, mut stored) = (0, 0, Vec::new());
+            let (mut completed, mut failed, mut stored) = (0, 0, Vec::<Lane>::new());
             self.counts.reported(reply.now, &reply.value.items, &reported);
             for (item, lanes) in reply.value.items.iter().zip(&followed) {
                 let Ok(item) = item else { continue };
@@ -107,12 +110,11 @@ impl Jobs for Meter {
                     | AttemptEnd::Lost
                     | _ => {}
                 }
-                let new = |it: &Enqueued| is_new(&Ok(*it));
                 let follow_ups = lanes.iter().zip(&item.follow_ups);
-                stored.extend(follow_ups.filter(|(_, it)| new(it)).map(|(lane, _)| lane));
+                stored.extend(follow_ups.flat_map(|(lane, it)| lanes_of(lane, it)));
             }
             self.rates.ended(reply.now, completed, failed);
-            self.count_stored(reply.now, stored.into_iter());
+            self.count_stored(reply.now, stored.iter());
             if let Some(Ok(claimed)) = &reply.value.claimed {
                 self.count_started(reply.now, claimed);
             }

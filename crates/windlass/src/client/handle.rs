@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
-use windlass_core::engine::{Changed, Enqueued};
+use windlass_core::engine::{Changed, Enqueued, TopicCopy};
 use windlass_core::model::{Job as StoredJob, PartSet, State};
 use windlass_core::{JobId, TypedJob};
 
@@ -95,15 +95,20 @@ impl<J> JobHandle<J> {
 
     /// The store's reply to the enqueue: what happened to the job, and its state at that time. `None` for a
     /// handle from an id.
-    pub const fn enqueued(&self) -> Option<Enqueued> {
-        self.enqueued
+    pub const fn enqueued(&self) -> Option<&Enqueued> {
+        self.enqueued.as_ref()
+    }
+
+    /// The copies that the subscriptions of a topic got, if the job was enqueued to one. Such a job does not exist itself:
+    /// wait for its copies, by their ids.
+    pub fn copies(&self) -> &[TopicCopy] {
+        self.enqueued.as_ref().map_or(&[], |enqueued| &enqueued.copies)
     }
 
     /// Whether the enqueue stored a new job. `false` if a job with the same id or unique key existed, which
     /// this handle then refers to, and for a handle from an id.
     pub fn is_new(&self) -> bool {
-        use windlass_core::engine::Disposition::{Created, Replaced};
-        self.enqueued.is_some_and(|it| matches!(it.disposition, Created | Replaced(_)))
+        self.enqueued.as_ref().is_some_and(Enqueued::is_new)
     }
 
     /// The job without its parts. Fails with `not_found` if it does not exist or has been removed.
@@ -161,7 +166,8 @@ impl<J: TypedJob> JobHandle<J> {
 
 impl<J> Clone for JobHandle<J> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), job: PhantomData, ..*self }
+        let Self { client, id, enqueued, job } = self;
+        Self { client: client.clone(), id: *id, enqueued: enqueued.clone(), job: *job }
     }
 }
 

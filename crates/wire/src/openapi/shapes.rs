@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     Breaker, Checks, Counts, EventBounds, KeepMax, KindRules, Lane, Limit, List, Reason, Retention,
+    Subscription,
 };
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
@@ -141,6 +142,9 @@ pub struct QueueSettings {
     /// How many events it keeps, if events are on.
     #[schema(required = false)]
     pub events: Option<EventBounds>,
+    /// Its subscriptions; with any, the queue is a topic.
+    #[schema(required = false)]
+    pub subscriptions: Vec<Subscription>,
     /// No job is claimed before this time, because a report holds the queue.
     pub held_until: Option<Timestamp>,
 }
@@ -330,6 +334,7 @@ mod tests {
         let mut queue = model::QueueSettings::default();
         (queue.limits, queue.held_until) = (vec!["l".into()], Some(at));
         queue.events = Some(model::EventBounds::default());
+        queue.subscriptions.push(model::Subscription::new("s", "q").kinds(["k"]).tags(["t"]));
         assert_described::<QueueSettings>(&queue);
         let mut kind = model::KindSettings::default();
         kind.limits.push("l".into());

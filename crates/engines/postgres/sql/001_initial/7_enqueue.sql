@@ -171,6 +171,10 @@ BEGIN
             quote_literal(kind), queue;
     END IF;
     SELECT * INTO settings FROM {s}.queue q WHERE q.name = queue AND q.special;
+    IF settings.settings::json -> 'subscriptions' IS NOT NULL THEN
+        RAISE EXCEPTION 'queue % is a topic: enqueue in the transaction from Rust, over HTTP, or to the queues of its subscriptions',
+            queue USING ERRCODE = 'feature_not_supported';
+    END IF;
     IF settings.limited THEN
         -- Enqueues to a queue with a depth limit wait for each other.
         SELECT * INTO settings FROM {s}.queue q WHERE q.name = queue FOR UPDATE;

@@ -87,7 +87,7 @@ impl PostgresEngine {
         let gates = &self.inner.gates;
         let expected = gates.of(&queue).unwrap_or_default();
         let mut loaded = Loaded::default();
-        let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+        let loader = Loader::new(conn, self.inner.shared.clock.as_ref());
         Loader::prepare_gate(conn).await?;
         // Together, in one round trip. The session is locked before the meters, as on the slow path: two claims of one
         // session would wait for each other otherwise.

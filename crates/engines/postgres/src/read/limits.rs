@@ -44,7 +44,7 @@ impl PostgresEngine {
                 false => drop(meters.insert((name.clone(), String::new()))),
             }
         }
-        let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+        let loader = Loader::new(conn, self.inner.shared.clock.as_ref());
         loader.peek_meters(&meters, &mut loaded).await?;
         Ok(self.run_over(&loaded, conn).limit_stats(&lanes, &counts, now)?)
     }

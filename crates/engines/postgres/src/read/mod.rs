@@ -133,7 +133,7 @@ impl PostgresEngine {
     async fn count(&self, conn: &Lent, request: &StatsRequest) -> Try<Vec<LaneStats>> {
         let mut loaded = self.load_settings(conn).await?;
         if !loaded.limits.is_empty() {
-            let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+            let loader = Loader::new(conn, self.inner.shared.clock.as_ref());
             let queues = request.queue.as_ref().map(|queue| vec![queue.to_string()]);
             loader.peek_gates(queues.as_deref(), None, &mut loaded).await?;
         }

@@ -37,7 +37,7 @@ impl PostgresEngine {
     async fn read_why(&self, conn: &Lent, id: JobId) -> Try<Explanation> {
         let mut loaded = self.load_settings(conn).await?;
         loaded.now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
-        let loader = Loader { conn, clock: self.inner.shared.clock.as_ref() };
+        let loader = Loader::new(conn, self.inner.shared.clock.as_ref());
         loader.peek_jobs(&[id.as_uuid()], &mut loaded).await?;
         if let Some(found) = loaded.found(id) {
             let (entry, lane) = (found.entry.clone(), found.row.lane);

@@ -7,7 +7,7 @@ use crate::slow::load::{Loaded, Loader};
 use crate::slow::moves;
 use crate::slow::perform::{Act, Run};
 use std::sync::Arc;
-use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Settle, SettleItem, Settled};
+use windlass_core::engine::{Enqueue, Enqueued, Item, Settle, SettleItem, Settled};
 use windlass_core::model::{AttemptEnd, Name, NewJob, State};
 use windlass_core::time::Clock;
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -201,17 +201,23 @@ impl Joined<'_, '_> {
 
     async fn attempt<T>(&self, wants: &Wants, act: &mut Act<'_, T>) -> Try<Done<T>> {
         let Self { conn, clock, .. } = *self;
-        let loader = Loader { conn, clock };
+        let loader = Loader::new(conn, clock);
         let mut loaded = Loaded::default();
         let was = self.wait_less().await?;
         check_isolation(&was.isolation, !wants.own.is_empty(), wants.has_keys())?;
         let test_now = clock.map(|clock| clock.now().as_millis());
-        conn.lanes.join(conn, &self.lanes, test_now).await?;
         let moves: Vec<_> = self.moved.iter().map(|(id, queue)| (*id, queue)).collect();
-        conn.lanes.join(conn, &moves::lanes(conn, &moves).await?, test_now).await?;
+        let mut lanes = moves::lanes(conn, &moves).await?;
+        lanes.extend(self.lanes.iter().cloned());
+        conn.lanes.join(conn, &lanes, test_now).await?;
         loader.load(wants, &mut loaded).await?;
-        let Ran { value, saves, .. } =
-            rounds(&loader, self.context, &mut loaded, wants.parts, act).await?;
+        let mut ran = rounds(&loader, self.context, &mut loaded, wants.parts, act).await?;
+        let more = loader.lanes_beside(&lanes);
+        if !more.is_empty() {
+            conn.lanes.join(conn, &more, test_now).await?;
+            ran = rounds(&loader, self.context, &mut loaded, wants.parts, act).await?;
+        }
+        let Ran { value, saves, .. } = ran;
         for batch in &saves.batches {
             batch.write(conn).await?;
         }
@@ -239,7 +245,5 @@ fn check_isolation(isolation: &str, ends_job: bool, has_keys: bool) -> Result<()
 
 /// Whether a new job was stored.
 fn is_stored(answer: &Item<Enqueued>) -> bool {
-    let stored =
-        |it: &Enqueued| matches!(it.disposition, Disposition::Created | Disposition::Replaced(_));
-    answer.as_ref().is_ok_and(stored)
+    answer.as_ref().is_ok_and(Enqueued::is_new)
 }

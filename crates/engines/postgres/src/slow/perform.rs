@@ -8,6 +8,7 @@ use crate::rows::entries::at;
 use crate::slow::load::{Loaded, Loader};
 use crate::slow::save::Batch;
 use futures_util::future::{join, try_join_all};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::{Capabilities, Stamped};
@@ -59,6 +60,13 @@ pub(crate) struct Done<T> {
     pub(crate) lowest: Option<i64>,
 }
 
+/// The outcome of one run.
+enum Tried<T> {
+    Done(Done<T>),
+    /// It was rolled back, because it adds jobs to these lanes as well, which must be created first.
+    Lanes(Vec<LaneKey>),
+}
+
 impl Shared {
     /// The time: a test's clock, or else the `store`'s.
     pub(crate) fn now(&self, store: Timestamp) -> Timestamp {
@@ -75,8 +83,8 @@ impl Shared {
         self.clock.as_ref().map(|clock| clock.now())
     }
 
-    /// Runs a verb that may add jobs to these lanes. `act` may be called several times: only the changes of the last
-    /// call are saved.
+    /// Runs a verb that may add jobs to these lanes, and again if it turns out to add jobs to others. `act` may be called
+    /// several times: only the changes of the last call are saved.
     pub(crate) async fn perform<T>(
         &self,
         needs: Needs,
@@ -85,10 +93,15 @@ impl Shared {
         act: &mut Act<'_, T>,
     ) -> Result<Done<T>> {
         let mut again = unavailable("it was never tried");
+        let mut lanes = Cow::Borrowed(lanes);
         for tries in 0..TRIES_MAX {
             // Boxed: the future contains a working set, and debug builds copy futures on the stack of every caller.
-            match Box::pin(self.attempt(needs, wants, lanes, act)).await {
-                Ok(done) => return Ok(done),
+            match Box::pin(self.attempt(needs, wants, &lanes, act)).await {
+                Ok(Tried::Done(done)) => return Ok(done),
+                Ok(Tried::Lanes(more)) => {
+                    lanes.to_mut().extend(more);
+                    continue;
+                }
                 Err(Trouble::Retryable(error)) => again = error,
                 Err(Trouble::Fatal(error)) => return Err(error),
             }
@@ -104,24 +117,21 @@ impl Shared {
         wants: &Wants,
         lanes: &[LaneKey],
         act: &mut Act<'_, T>,
-    ) -> Try<Done<T>> {
+    ) -> Try<Tried<T>> {
         let conn = self.pool.lend().await?;
         let now = self.test_now().map(Timestamp::as_millis);
         conn.lanes.intern(&conn, lanes, now).await?;
-        let tried = self.transact(&conn, needs, wants, act).await;
-        match tried {
-            Ok(done) => {
-                conn.give_back();
-                Ok(done)
-            }
-            Err(trouble) => {
+        let tried = self.transact(&conn, needs, wants, lanes, act).await;
+        match &tried {
+            Ok(Tried::Done(_)) => conn.give_back(),
+            Ok(Tried::Lanes(_)) | Err(_) => {
                 // If even this fails, the connection is closed.
                 if conn.command("ROLLBACK").await.is_ok() {
                     conn.give_back();
                 }
-                Err(trouble)
             }
         }
+        tried
     }
 
     async fn transact<T>(
@@ -129,14 +139,15 @@ impl Shared {
         conn: &Lent,
         needs: Needs,
         wants: &Wants,
+        lanes: &[LaneKey],
         act: &mut Act<'_, T>,
-    ) -> Try<Done<T>> {
+    ) -> Try<Tried<T>> {
         let begin = match needs {
             Needs::Durable => "BEGIN".to_owned(),
             Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off".to_owned(),
             Needs::Keys { wait_ms } => format!("BEGIN; SET LOCAL lock_timeout = {wait_ms}"),
         };
-        let loader = Loader { conn, clock: self.clock.as_ref() };
+        let loader = Loader::new(conn, self.clock.as_ref());
         let mut loaded = Loaded::default();
         // Together, in one round trip.
         let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
@@ -144,14 +155,15 @@ impl Shared {
         first?;
         let Ran { value, saves, readied } =
             rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
+        let more = loader.lanes_beside(lanes);
+        if !more.is_empty() {
+            return Ok(Tried::Lanes(more));
+        }
         // A job that others depend on is locked by the enqueue of each dependent, and seldom changed by it.
         let lowest = saves.lowest.into_iter().chain(loaded.lowest_skipped()).min();
         commit(conn, saves.batches).await?;
-        Ok(Done {
-            reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? },
-            readied,
-            lowest,
-        })
+        let reply = Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? };
+        Ok(Tried::Done(Done { reply, readied, lowest }))
     }
 
     /// The parameters of an executor.

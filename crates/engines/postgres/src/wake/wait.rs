@@ -135,7 +135,7 @@ impl PostgresEngine {
         let shared = &self.inner.shared;
         let mut loaded = Loaded::default();
         add_settings(&mut loaded, SettingRows::read(conn).await?)?;
-        let loader = Loader { conn, clock: shared.clock.as_ref() };
+        let loader = Loader::new(conn, shared.clock.as_ref());
         loader.peek_gates(Some(queues), kinds, &mut loaded).await?;
         let run = self.run_over(&loaded, conn);
         Ok(run.readiness(request, now)?)

@@ -22,5 +22,6 @@ mod payloads;
 mod roles;
 mod sharing;
 mod tls;
+mod topics;
 mod transactional;
 mod wakeups;

@@ -150,7 +150,7 @@ impl StoredFlow {
     pub fn handle<J>(&self, node: &Node<J>) -> JobHandle<J> {
         let id = self.ids.get(&node.id()).copied().unwrap_or_else(|| node.id());
         match self.nodes.values().find(|enqueued| enqueued.id == id) {
-            Some(enqueued) => JobHandle::of(self.client.clone(), *enqueued),
+            Some(enqueued) => JobHandle::of(self.client.clone(), enqueued.clone()),
             None => self.client.job(id),
         }
     }
@@ -158,12 +158,12 @@ impl StoredFlow {
     /// A handle to the job of the node with this name.
     pub fn named(&self, name: &str) -> Option<JobHandle<Untyped>> {
         let enqueued = self.nodes.get(name)?;
-        Some(JobHandle::of(self.client.clone(), *enqueued))
+        Some(JobHandle::of(self.client.clone(), enqueued.clone()))
     }
 
     /// The reply of the store for each node, by name.
-    pub fn nodes(&self) -> impl Iterator<Item = (&str, Enqueued)> {
-        self.nodes.iter().map(|(name, enqueued)| (name.as_str(), *enqueued))
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Enqueued)> {
+        self.nodes.iter().map(|(name, enqueued)| (name.as_str(), enqueued))
     }
 }
 

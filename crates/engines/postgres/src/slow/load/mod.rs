@@ -24,13 +24,14 @@ pub(crate) use gather::{
     CONFIGURE_LOCK, COSTLY, PLAIN, PLAIN_ALONE, PLAIN_IN_GROUP, SUSPECT, SettingRows, add_settings,
     session,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 use windlass_core::JobId;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{Name, PartName};
+use windlass_core::sync::lock;
 use windlass_core::time::Clock;
 use windlass_executor::{LaneKey, Turns, UniqueSlot};
 use windlass_workset::{Held, Known, Store, Wants};
@@ -69,6 +70,32 @@ pub(crate) type Loaded = windlass_workset::Loaded<JobRow>;
 pub(crate) struct Loader<'a, 'c> {
     pub(crate) conn: &'a Conn<'c>,
     pub(crate) clock: Option<&'a Arc<dyn Clock>>,
+    /// Lanes that the runs add jobs to.
+    entered: Mutex<BTreeSet<LaneKey>>,
+}
+
+impl<'a, 'c> Loader<'a, 'c> {
+    pub(crate) fn new(conn: &'a Conn<'c>, clock: Option<&'a Arc<dyn Clock>>) -> Self {
+        Self { conn, clock, entered: Mutex::default() }
+    }
+
+    /// The lanes that the runs add jobs to, beside those that were `created` for them. Jobs that are copied for the
+    /// subscriptions of a topic have such lanes.
+    pub(crate) fn lanes_beside(&self, created: &[LaneKey]) -> Vec<LaneKey> {
+        let created: BTreeSet<&LaneKey> = created.iter().collect();
+        let entered = lock(&self.entered);
+        entered.iter().filter(|lane| !created.contains(lane)).cloned().collect()
+    }
+}
+
+impl windlass_workset::Lanes for Loader<'_, '_> {
+    fn lanes_before(&self, lane: &LaneKey) -> Option<usize> {
+        let mut entered = lock(&self.entered);
+        if !entered.contains(lane) {
+            entered.insert(lane.clone());
+        }
+        self.conn.lanes.lanes_before(lane)
+    }
 }
 
 /// Jobs to load.
@@ -169,7 +196,7 @@ impl Store for Loader<'_, '_> {
     }
 
     fn lanes(&self) -> &dyn windlass_workset::Lanes {
-        &*self.conn.lanes
+        self
     }
 
     fn saves(&self, set: &WorkingSet<'_>, turns: &HashMap<Name, Turns>) -> Try<Saves> {
