@@ -8,9 +8,11 @@ use crate::rows::entries::at;
 use crate::slow::load::{Loaded, Loader};
 use crate::slow::save::Batch;
 use futures_util::future::{join, try_join_all};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::{Capabilities, Stamped};
+use windlass_core::model::Name;
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
 use windlass_core::{Result, Timestamp};
@@ -57,6 +59,8 @@ pub(crate) struct Done<T> {
     pub(crate) readied: bool,
     /// The lowest number of the new claimable jobs, and of those that other claims may have skipped meanwhile.
     pub(crate) lowest: Option<i64>,
+    /// The queues whose events have news for readers.
+    pub(crate) events: BTreeSet<Name>,
 }
 
 impl Shared {
@@ -151,6 +155,7 @@ impl Shared {
             reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? },
             readied,
             lowest,
+            events: saves.events,
         })
     }
 
