@@ -3,9 +3,9 @@
 use crate::loaded::Found;
 use crate::set::{Touched, WorkingSet};
 use std::collections::HashMap;
-use windlass_core::JobId;
-use windlass_core::engine::{RemovedKey, SessionId};
+use windlass_core::engine::{Event, RemovedKey, SessionId};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
+use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, SessionEntry, Turns, UniqueHold, UniqueSlot};
 
 /// A job before and after a run.
@@ -85,6 +85,21 @@ impl<X> WorkingSet<'_, X> {
     /// The removed jobs to add to the history.
     pub fn removed(&self) -> impl Iterator<Item = (&RemovedKey, u64)> {
         self.removed.iter().map(|(key, count)| (key, *count))
+    }
+
+    /// The events to append, in their order, each with the queue of its stream.
+    pub fn appended_events(&self) -> impl Iterator<Item = (&Name, &Event)> {
+        self.events.iter().map(|(queue, event)| (queue, event))
+    }
+
+    /// The queues whose streams of events end, when, and whether a new one begins. Comes before
+    /// [`appended_events`](Self::appended_events).
+    pub fn event_resets(&self) -> impl Iterator<Item = (&Name, Timestamp, bool)> {
+        let is_on = |queue: &Name| match self.queues.get(queue) {
+            Some(settings) => settings.as_ref().is_some_and(|it| it.events.is_some()),
+            None => self.base.settings_of(queue).events.is_some(),
+        };
+        self.event_resets.iter().map(move |(queue, at)| (queue, *at, is_on(queue)))
     }
 
     /// The sessions to store; `None`: to remove.

@@ -4,8 +4,8 @@ use crate::groups::Reopened;
 use crate::loaded::LineRows;
 use crate::set::{Touched, WorkingSet};
 use std::collections::BTreeSet;
-use windlass_core::engine::{RemovedKey, SessionId};
-use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings};
+use windlass_core::engine::{Event, RemovedKey, SessionId};
+use windlass_core::model::{EventBounds, Input, KindSettings, Limit, Name, QueueSettings};
 use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
@@ -79,6 +79,18 @@ impl<X> Rows for WorkingSet<'_, X> {
 
     fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
         *self.removed.entry(key).or_default() += 1;
+        Ok(())
+    }
+
+    fn append_event(&mut self, queue: &Name, _: EventBounds, event: Event) -> Result<()> {
+        self.events.push((queue.clone(), event));
+        Ok(())
+    }
+
+    fn reset_events(&mut self, queue: &Name, now: Timestamp) -> Result<()> {
+        // They belong to the stream that ends.
+        self.events.retain(|(of, _)| of != queue);
+        self.event_resets.insert(queue.clone(), now);
         Ok(())
     }
 

@@ -6,10 +6,10 @@ use crate::loaded::{LineRows, Loaded};
 use crate::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use windlass_core::engine::{RemovedKey, SessionId, SettleItem};
+use windlass_core::engine::{Event, RemovedKey, SessionId, SettleItem};
 use windlass_core::model::{Input, KindSettings, Limit, Name, QueueSettings, State};
 use windlass_core::policy::Meter;
-use windlass_core::{Error, JobId, Result};
+use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{Entry, LaneKey, SessionEntry, UniqueHold, UniqueSlot};
 
 /// The lanes that exist in a store, for the limit of lanes per queue.
@@ -60,6 +60,10 @@ pub struct WorkingSet<'l, X> {
     pub(crate) inputs: BTreeMap<EdgeKey, Input>,
     /// Jobs that the run removed, for the history.
     pub(crate) removed: BTreeMap<RemovedKey, u64>,
+    /// Events that the run has appended, each with the queue of its stream.
+    pub(crate) events: Vec<(Name, Event)>,
+    /// Queues whose events the run has switched on or off, and when.
+    pub(crate) event_resets: BTreeMap<Name, Timestamp>,
     /// Ids that were just generated, so that no stored job can have them.
     pub(crate) fresh: HashSet<JobId>,
     missing: RefCell<Wants>,
@@ -87,6 +91,8 @@ impl<'l, X> WorkingSet<'l, X> {
             reopened: Vec::new(),
             inputs: BTreeMap::new(),
             removed: BTreeMap::new(),
+            events: Vec::new(),
+            event_resets: BTreeMap::new(),
             fresh: HashSet::new(),
             missing: RefCell::default(),
         }

@@ -1,8 +1,10 @@
 -- Removes ended jobs with all of their rows, adds them to the history of removed jobs, and returns the number of jobs by
--- lane and state. Skips locked jobs, which may be about to change.
+-- lane and state. Skips locked jobs, which may be about to change, and jobs of queues that record events.
 --
 -- $1 ids, $2 cutoffs: a job is removed if it ended at or before its cutoff; $3 the time
-WITH free AS MATERIALIZED (
+WITH recorded AS MATERIALIZED (
+    SELECT l.id FROM {s}.queue q JOIN {s}.lane l ON l.queue = q.name WHERE q.recorded
+), free AS MATERIALIZED (
     SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended)
     JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
     -- A job stays until its dependents have learned how it ended.
@@ -10,6 +12,7 @@ WITH free AS MATERIALIZED (
 ), gone AS (
     -- A job that was replayed meanwhile has no such row and stays.
     DELETE FROM {s}.finished f USING free w WHERE f.id = ANY(ARRAY[w.id]) AND NOT f.own AND f.at <= w.ended
+        AND f.lane <> ALL(ARRAY(SELECT id FROM recorded))
     RETURNING f.id, f.lane, f.state
 ), life AS (
     DELETE FROM {s}.life WHERE id = ANY(ARRAY(SELECT id FROM gone))

@@ -145,6 +145,9 @@ impl PostgresEngine {
         if done.readied || done.lowest.is_some() {
             self.inner.wakeups.wake(done.lowest, None);
         }
+        if !done.events.is_empty() {
+            self.inner.wakeups.wake_readers(done.events);
+        }
         Ok(done.reply)
     }
 
@@ -266,6 +269,7 @@ pub(crate) fn capabilities() -> Capabilities {
         .with(Capability::Move)
         .with(Capability::Flows)
         .with(Capability::Topics)
+        .with(Capability::Events)
 }
 
 /// Merges the replies of two maintenance steps.
@@ -444,8 +448,8 @@ impl Admin for PostgresEngine {
         Box::pin(self.perform_records(batch))
     }
 
-    fn events(&self, _: EventsRequest) -> Answer<'_, EventsReply> {
-        Box::pin(async { Err(events_unsupported(self.capabilities())) })
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(self.wait_for_events(request))
     }
 
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {

@@ -6,7 +6,7 @@
 //!
 //! Code map: `conn` holds connections and their settings; `rows` encodes jobs; `slow` loads and locks the rows that a
 //! verb needs, runs the executor over them and saves the difference; `fast` holds single statements for common
-//! requests; `read` only reads; `retention` removes finished jobs; `wake` notifies waiting workers; `upkeep` vacuums,
+//! requests; `read` only reads; `events` numbers, reads and drops events; `retention` removes finished jobs; `wake` notifies waiting workers; `upkeep` vacuums,
 //! compacts and checks; `api` offers enqueueing in the application's own transactions, SQL functions, grants and
 //! migrations. See ADR 003.
 //!
@@ -28,6 +28,7 @@
 mod api;
 mod conn;
 mod engine;
+mod events;
 mod fast;
 mod read;
 mod records;

@@ -27,16 +27,19 @@ CREATE TABLE {s}.queue (
     closed   boolean NOT NULL,
     -- The queue limits its depth: enqueues lock this row.
     limited  boolean NOT NULL,
-    -- Enqueues must read the settings: the queue limits depth or age, is not ordered by priority, or lists a limit by
-    -- group.
+    -- Enqueues must read the settings: the queue limits depth or age, is not ordered by priority, lists a limit by
+    -- group, or records events.
     special  boolean NOT NULL,
     -- The queue lists limits, or a report holds it: the executor decides which of its jobs may start.
     metered  boolean NOT NULL,
     -- It is metered only by limits over all jobs: the executor decides how many of its plain jobs may start.
     gated    boolean NOT NULL,
     -- Tenants take turns: enqueues read `turn`, claims write `served`.
-    fair     boolean NOT NULL DEFAULT false
+    fair     boolean NOT NULL DEFAULT false,
+    -- The queue records events: the executor decides every step of its jobs.
+    recorded boolean NOT NULL DEFAULT false
 );
+CREATE INDEX queue_recorded ON {s}.queue (name) WHERE recorded;
 CREATE TABLE {s}.kind (
     name     text COLLATE "C" PRIMARY KEY,
     settings text NOT NULL,
@@ -59,7 +62,7 @@ CREATE TABLE {s}.limit_rule (
 CREATE VIEW {s}.open_lane AS
 SELECT l.id, l.queue, l.kind, l.idle,
     EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.limited OR k.metered))
-        OR EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.metered AND NOT q.gated) AS limited,
+        OR EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND (q.metered AND NOT q.gated OR q.recorded)) AS limited,
     EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.gated) AS gated,
     EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.metered)
         OR EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.metered) AS metered

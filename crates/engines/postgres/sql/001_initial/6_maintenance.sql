@@ -36,7 +36,8 @@ DECLARE
     alive bigint;
 BEGIN
     PERFORM {s}.require_read_committed();
-    IF name <> ALL (ARRAY['ready', 'lease', 'scheduled', 'session', 'tally', 'turn', 'served']) THEN
+    IF name <> ALL (ARRAY['ready', 'lease', 'scheduled', 'session', 'tally', 'turn', 'served',
+        'event_inbox']) THEN
         RAISE EXCEPTION 'table % is not rewritten', quote_nullable(name);
     END IF;
     EXECUTE format('LOCK TABLE %s.%I IN ACCESS EXCLUSIVE MODE', {'s'}, name);
@@ -50,6 +51,7 @@ BEGIN
         WHEN 'scheduled' THEN PERFORM {s}.replace_rows(name, NULL::{s}.scheduled[]);
         WHEN 'session' THEN PERFORM {s}.replace_rows(name, NULL::{s}.session[]);
         WHEN 'turn' THEN PERFORM {s}.replace_rows(name, NULL::{s}.turn[]);
+        WHEN 'event_inbox' THEN PERFORM {s}.replace_rows(name, NULL::{s}.event_inbox[]);
         WHEN 'served' THEN PERFORM {s}.replace_rows(name, NULL::{s}.served[],
             'SELECT ROW(t.queue, max(t.turn))::%1$s.%2$I FROM %1$s.%2$I t GROUP BY t.queue');
         WHEN 'tally' THEN PERFORM {s}.replace_rows(name, NULL::{s}.tally[],

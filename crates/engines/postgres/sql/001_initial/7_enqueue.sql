@@ -235,6 +235,12 @@ BEGIN
         INSERT INTO {s}.scheduled (run_at, seq, id, lane) VALUES (due_ms, place, job, number);
         INSERT INTO {s}.tally (lane, scheduled) VALUES (number, 1);
     END IF;
+    IF settings.recorded THEN
+        INSERT INTO {s}.event_inbox (stream, at, job, kind, event, state, attempt, transition)
+            SELECT s.id, now_ms, job, kind, '{event_enqueue}', CASE WHEN ready THEN {available} ELSE {scheduled} END, 0, 1
+            FROM {s}.event_stream s WHERE s.queue = queue AND NOT s.ended;
+        PERFORM {s}.wake_readers(ARRAY[queue]);
+    END IF;
     RETURN job;
 END
 $$;
@@ -289,7 +295,7 @@ $$;
 
 -- Completes a job in the caller's transaction, under the lease of its attempt. Returns false if the attempt was
 -- completed before. Fails if the job runs elsewhere by now, so that the transaction rolls back. A job that frees a key or
--- a slot when it ends, or has a retention of its own, is refused: the executor decides what follows from its end.
+-- a slot when it ends, has a retention of its own, or is in a queue that records events, is refused: the executor decides what follows from its end.
 CREATE FUNCTION {s}.complete(id uuid, lease text, result jsonb DEFAULT NULL, result_bytes bytea DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -327,7 +333,7 @@ BEGIN
     ELSIF EXISTS (SELECT FROM {s}.finished f WHERE f.id = id AND f.token = token) THEN
         RETURN false;
     ELSIF EXISTS (SELECT FROM {s}.lease e WHERE e.id = id AND e.token = token) THEN
-        RAISE EXCEPTION 'refused: job % has an ordering key, a unique key, a limit by group or a retention of its own: complete it with windlass::postgres::Jobs, or settle it after the commit (POST /v1/settle)',
+        RAISE EXCEPTION 'refused: job % has an ordering key, a unique key, a limit by group, a retention of its own or a queue that records events: complete it with windlass::postgres::Jobs, or settle it after the commit (POST /v1/settle)',
             id USING ERRCODE = 'feature_not_supported';
     END IF;
     RAISE EXCEPTION 'lease_lost: job % does not run under this lease any more: roll back', id

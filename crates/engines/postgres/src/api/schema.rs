@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use windlass_core::engine::OTHER_TENANT;
 use windlass_core::limits::*;
+use windlass_core::machine::EventKind;
 use windlass_core::model::{PartName, State};
 use windlass_core::time::HOUR_MS;
 use windlass_core::{Error, Result};
@@ -79,7 +80,11 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("rank_max", i64::MAX),
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
-    let texts = [("state_names", names), ("other_tenant", OTHER_TENANT.to_owned())];
+    let texts = [
+        ("state_names", names),
+        ("other_tenant", OTHER_TENANT.to_owned()),
+        ("event_enqueue", EventKind::Enqueue.name().to_owned()),
+    ];
     states.into_iter().chain(numbers).chain(texts).collect()
 });
 

@@ -138,6 +138,7 @@ fn busy(place: &str) -> Error {
         ("\"key_holder", "an ordering key"),
         ("\"turn", "the turns of a tenant in a fair queue"),
         ("\"lane", "the first job of a queue and kind"),
+        (".lease IN EXCLUSIVE", "the leases of running jobs"),
         ("\"queue", "a queue with a depth limit, or its settings"),
     ];
     let what = held.iter().find(|(table, _)| place.contains(table));

@@ -80,10 +80,10 @@ pub(super) struct Answer {
 }
 
 impl<'a> FastClaim<'a> {
-    /// This claim, if it is plain, and no limit by group is known of its queue.
+    /// This claim, if it is plain, and claims from its queue did not take the slow path.
     pub(crate) fn of(claim: &'a Claim, engine: &PostgresEngine) -> Option<Self> {
         let PlainClaim { session, claim_no, queue, kinds, limit } = claim.plain()?;
-        if engine.inner.gates.is_by_group(queue) {
+        if engine.inner.gates.is_slow(queue) {
             return None;
         }
         let random = &engine.inner.shared.random;

@@ -33,8 +33,8 @@ pub(crate) struct Gates {
 enum Gate {
     /// All of them count all jobs.
     OverAll(BTreeSet<Name>),
-    /// Some count by group: claims take the slow path.
-    ByGroup,
+    /// Some count by group, or the queue records events: claims take the slow path.
+    Slow,
 }
 
 impl Gates {
@@ -46,23 +46,23 @@ impl Gates {
         }
     }
 
-    /// The limits over all jobs of a queue; `None` if it had no limits, or limits by group.
+    /// The limits over all jobs of a queue; `None` if it had no limits, or its claims took the slow path.
     pub(crate) fn of(&self, queue: &Name) -> Option<BTreeSet<Name>> {
         match lock(&self.gates).get(queue)? {
             Gate::OverAll(limits) => Some(limits.clone()),
-            Gate::ByGroup => None,
+            Gate::Slow => None,
         }
     }
 
-    /// Whether a queue had limits by group.
-    pub(crate) fn is_by_group(&self, queue: &Name) -> bool {
-        matches!(lock(&self.gates).get(queue), Some(Gate::ByGroup))
+    /// Whether claims from a queue took the slow path.
+    pub(crate) fn is_slow(&self, queue: &Name) -> bool {
+        matches!(lock(&self.gates).get(queue), Some(Gate::Slow))
     }
 
-    /// Notes whether a queue has limits by group.
-    pub(crate) fn note_groups(&self, queue: &Name, has_groups: bool) {
-        if has_groups != self.is_by_group(queue) {
-            self.set(queue, has_groups.then_some(Gate::ByGroup));
+    /// Notes whether a queue has limits by group or records events.
+    pub(crate) fn note_slow(&self, queue: &Name, is_slow: bool) {
+        if is_slow != self.is_slow(queue) {
+            self.set(queue, is_slow.then_some(Gate::Slow));
         }
     }
 
@@ -107,7 +107,7 @@ impl PostgresEngine {
         gates.set(
             &queue,
             match (is_grouped, listed.is_empty()) {
-                (true, _) => Some(Gate::ByGroup),
+                (true, _) => Some(Gate::Slow),
                 (false, true) => None,
                 (false, false) => Some(Gate::OverAll(listed.clone())),
             },

@@ -116,11 +116,15 @@ pub(crate) struct RetentionContext {
 }
 
 impl RetentionContext {
-    /// The cutoff times at `now`.
+    /// The cutoff times at `now`, without queues that record events: the executor removes their jobs.
     pub(super) fn cutoffs_at(&self, now: Timestamp) -> Cutoffs {
         let mut cutoffs = Cutoffs::default();
         for (lane, queue) in &self.queues {
-            let retention = self.settings.settings_of(queue).retention;
+            let settings = self.settings.settings_of(queue);
+            if settings.events.is_some() {
+                continue;
+            }
+            let retention = settings.retention;
             for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
                 cutoffs.lanes.push(*lane);
                 cutoffs.states.push(state as i16);
@@ -130,12 +134,16 @@ impl RetentionContext {
         cutoffs
     }
 
-    /// The limits on numbers of ended jobs: queue, state, number, and the cutoff time by age.
+    /// The limits on numbers of ended jobs, without queues that record events: queue, state, number, and the cutoff time by
+    /// age.
     pub(super) fn keep_limits(&self) -> Vec<(Name, State, u64, i64)> {
         let queues: BTreeSet<&Name> = self.queues.values().collect();
         let mut limits = Vec::new();
         for queue in queues {
             let settings = self.settings.settings_of(queue);
+            if settings.events.is_some() {
+                continue;
+            }
             for (state, most) in settings.keep_max.limits() {
                 let cutoff = self.now.minus(settings.retention.of(state)).as_millis();
                 limits.push((queue.clone(), state, most, cutoff));

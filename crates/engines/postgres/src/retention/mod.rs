@@ -7,7 +7,7 @@ pub(crate) mod context;
 pub(crate) mod cursor;
 pub(crate) mod partitions;
 mod removal;
-mod surplus;
+pub(crate) mod surplus;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};

@@ -11,12 +11,12 @@ use uuid::Uuid;
 use windlass_core::engine::MaintainReply;
 
 /// The first job beyond the newest `$3` of a queue and state, and later than the cutoff `$4`.
-const FIRST: &str = "SELECT f.at, f.id FROM {s}.lane l CROSS JOIN LATERAL (
+pub(crate) const FIRST: &str = "SELECT f.at, f.id FROM {s}.lane l CROSS JOIN LATERAL (
         SELECT at, id FROM {s}.finished WHERE lane = l.id AND state = $2::smallint AND NOT own AND at > $4::bigint
         ORDER BY at DESC, id DESC LIMIT $3::bigint + 1) f
     WHERE l.queue = $1::text ORDER BY f.at DESC, f.id DESC OFFSET $3::bigint LIMIT 1";
 /// The oldest jobs up to this one.
-const SURPLUS: &str = "SELECT f.at, f.id FROM {s}.lane l CROSS JOIN LATERAL (
+pub(crate) const SURPLUS: &str = "SELECT f.at, f.id FROM {s}.lane l CROSS JOIN LATERAL (
         SELECT at, id FROM {s}.finished WHERE lane = l.id AND state = $2::smallint AND NOT own AND at > $3::bigint
             AND at <= $4::bigint
         ORDER BY at, id LIMIT $6::bigint) f

@@ -22,8 +22,9 @@ impl PostgresEngine {
                 let claimed = run.claim(request, now)?;
                 let loaded = run.rows().base();
                 if let Some(queue) = queue {
-                    let has_groups = loaded.is_grouped(&(queue.clone(), "".into()));
-                    self.inner.gates.note_groups(queue, has_groups);
+                    let is_slow = loaded.is_grouped(&(queue.clone(), "".into()))
+                        || loaded.settings_of(queue).events.is_some();
+                    self.inner.gates.note_slow(queue, is_slow);
                 }
                 Ok((claimed, run.rows().deferred(), loaded.skipped_groups))
             };

@@ -6,6 +6,7 @@ use crate::fast::Completions;
 use crate::slow::load::{Loaded, Loader};
 use crate::slow::moves;
 use crate::slow::perform::{Act, Run};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_core::engine::{Enqueue, Enqueued, Item, Settle, SettleItem, Settled};
 use windlass_core::model::{AttemptEnd, Name, NewJob, State};
@@ -26,6 +27,9 @@ const WAIT_LESS: &str = "SELECT was, current_setting('transaction_isolation'), s
 const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)";
 /// Wakes workers when the transaction commits.
 const WAKE: &str = "SELECT {s}.wake($1::bigint)::text";
+
+/// Wakes readers of the events of these queues when the transaction commits.
+const WAKE_READERS: &str = "SELECT {s}.wake_readers($1::text[])::text";
 
 /// An application's transaction, with the parameters of runs in it.
 pub(crate) struct Joined<'a, 'c> {
@@ -52,6 +56,8 @@ struct Done<T> {
     now: Timestamp,
     /// The lowest number of the new claimable jobs.
     lowest: Option<i64>,
+    /// The queues whose events have news for readers.
+    events: BTreeSet<Name>,
     value: T,
 }
 
@@ -67,15 +73,15 @@ impl Joined<'_, '_> {
         let mut done = self.store(&mut request, &mut fresh, give_ids, all_stored).await?;
         let answers = &mut done.value;
         let stored: Vec<usize> = (0..answers.len()).filter(|at| is_stored(&answers[*at])).collect();
-        let mut lowest = done.lowest;
+        let mut wakes = (done.lowest, done.events);
         if !stored.is_empty() && stored.len() < answers.len() {
             // Stored again without the jobs whose key is held, so that its holder is not blocked.
             request.jobs = stored.iter().map(|at| request.jobs[*at].clone()).collect();
             let others = self.store(&mut request, &mut fresh, give_ids, |_| true).await?;
-            lowest = others.lowest;
+            wakes = (others.lowest, others.events);
             stored.iter().zip(others.value).for_each(|(at, answer)| answers[*at] = answer);
         }
-        self.wake(lowest).await?;
+        self.wake(wakes.0, &wakes.1).await?;
         Ok((done.now, done.value))
     }
 
@@ -116,7 +122,9 @@ impl Joined<'_, '_> {
             items.iter().all(|item| item.as_ref().is_ok_and(|settled| !settled.already))
         };
         let done = self.perform(&wants, &mut act, is_new).await?;
-        self.wake(done.lowest.filter(|_| is_new(&done.value))).await?;
+        if is_new(&done.value) {
+            self.wake(done.lowest, &done.events).await?;
+        }
         match done.value.into_iter().next().unwrap_or(Err(Error::NotFound { id }))? {
             // It ended otherwise: the writes of this transaction must not be kept.
             settled if settled.already && !ends.contains(&settled.end) => {
@@ -162,10 +170,14 @@ impl Joined<'_, '_> {
         self.conn.query(WAIT_AS_BEFORE, &[&was.lock_timeout]).await.map(drop)
     }
 
-    /// Wakes workers when the transaction commits, if it makes jobs claimable.
-    async fn wake(&self, lowest: Option<i64>) -> Result<()> {
+    /// When the transaction commits, wakes workers if it makes jobs claimable, and readers of these events.
+    async fn wake(&self, lowest: Option<i64>, events: &BTreeSet<Name>) -> Result<()> {
         if let Some(lowest) = lowest {
             self.conn.query(WAKE, &[&lowest]).await.map_err(Trouble::into_error)?;
+        }
+        if !events.is_empty() {
+            let queues: Vec<String> = events.iter().map(ToString::to_string).collect();
+            self.conn.query(WAKE_READERS, &[&queues]).await.map_err(Trouble::into_error)?;
         }
         Ok(())
     }
@@ -223,7 +235,7 @@ impl Joined<'_, '_> {
         }
         self.wait_as_before(&was).await?;
         let lowest = saves.lowest.into_iter().chain(loaded.lowest_skipped()).min();
-        Ok(Done { now: loaded.now, lowest, value: value? })
+        Ok(Done { now: loaded.now, lowest, events: saves.events, value: value? })
     }
 }
 

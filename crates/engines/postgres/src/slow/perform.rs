@@ -9,9 +9,11 @@ use crate::slow::load::{Loaded, Loader};
 use crate::slow::save::Batch;
 use futures_util::future::{join, try_join_all};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::engine::{Capabilities, Stamped};
+use windlass_core::model::Name;
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
 use windlass_core::{Result, Timestamp};
@@ -58,6 +60,8 @@ pub(crate) struct Done<T> {
     pub(crate) readied: bool,
     /// The lowest number of the new claimable jobs, and of those that other claims may have skipped meanwhile.
     pub(crate) lowest: Option<i64>,
+    /// The queues whose events have news for readers.
+    pub(crate) events: BTreeSet<Name>,
 }
 
 /// The outcome of one run.
@@ -163,7 +167,8 @@ impl Shared {
         let lowest = saves.lowest.into_iter().chain(loaded.lowest_skipped()).min();
         commit(conn, saves.batches).await?;
         let reply = Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? };
-        Ok(Tried::Done(Done { reply, readied, lowest }))
+        let events = saves.events;
+        Ok(Tried::Done(Done { reply, readied, lowest, events }))
     }
 
     /// The parameters of an executor.

@@ -2,6 +2,7 @@
 //! that is, refers to a job that does not exist. A repair derives all rows again and deletes ghosts.
 
 use super::check_edges::Edges;
+use super::check_events;
 use super::check_groups::Groups;
 use crate::conn::Lent;
 use crate::conn::Row;
@@ -21,7 +22,7 @@ use windlass_executor::Entry;
 /// Excludes all writers during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
     {s}.finished, {s}.key_holder, {s}.key_line, {s}.group_lane, {s}.group_line, {s}.unique_key, {s}.session,
-    {s}.tally, {s}.edge, {s}.unresolved IN EXCLUSIVE MODE";
+    {s}.tally, {s}.edge, {s}.unresolved, {s}.event_stream IN EXCLUSIVE MODE";
 const JOBS: &str = concat!(
     read_jobs!("{s}.job j"),
     " WHERE ($1::uuid IS NULL OR j.id > $1) ORDER BY j.id LIMIT $3"
@@ -159,6 +160,7 @@ impl PostgresEngine {
             }
         }
         derived.judge_rest(&alive, &counts, &mut found);
+        check_events::judge(conn, repair, &mut found).await?;
         if repair && !found.is_empty() {
             self.rebuild(conn, &alive).await?;
         }

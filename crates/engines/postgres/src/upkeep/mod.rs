@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 mod check_edges;
+mod check_events;
 mod check_groups;
 pub(crate) mod server_stats;
 
@@ -98,7 +99,8 @@ const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (na
         WHEN 'turn' THEN $4::bigint END, 0)
     ORDER BY w.n";
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
-const SMALL: [&str; 7] = ["tally", "ready", "lease", "session", "scheduled", "turn", "served"];
+const SMALL: [&str; 8] =
+    ["tally", "ready", "lease", "session", "scheduled", "turn", "served", "event_inbox"];
 /// Tables that are vacuumed early and not rewritten.
 const LARGER: [&str; 3] = ["meter", "group_lane", "group_line"];
 /// Allowed size of a small table: a base, and bytes per live row.
@@ -136,11 +138,20 @@ pub(crate) struct LockBackoff {
     warned_at: Option<Timestamp>,
 }
 
+/// The result of a step.
+struct Compacted {
+    now: Timestamp,
+    /// The delay until the next step.
+    again_ms: u64,
+    /// Whether the next step has more to drop at once.
+    more: bool,
+}
+
 impl PostgresEngine {
     pub(crate) async fn compact(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         match self.compact_on(&conn, request).await {
-            Ok((now, again_ms)) => {
+            Ok(Compacted { now, again_ms, more }) => {
                 let epoch = conn.epoch.clone();
                 let was_held = conn.query(WAS_HELD, &[&now.as_millis()]).await;
                 let was_held = was_held.map_err(Trouble::into_error)?;
@@ -151,6 +162,7 @@ impl PostgresEngine {
                     self.perform(Needs::Written, Wants::of_settings(), Vec::new(), end).await?;
                 }
                 let mut value = MaintainReply::default();
+                value.more = more;
                 value.next_at = Some(now.plus(again_ms));
                 Ok(Stamped { now, epoch, value })
             }
@@ -158,8 +170,8 @@ impl PostgresEngine {
         }
     }
 
-    /// Runs a step; returns the time and the delay until the next one.
-    async fn compact_on(&self, conn: &Lent, request: MaintainRequest) -> Try<(Timestamp, u64)> {
+    /// Runs a step.
+    async fn compact_on(&self, conn: &Lent, request: MaintainRequest) -> Try<Compacted> {
         let MaintainRequest { budget, removed_kept_ms, .. } = request;
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         let folded = conn.query(FOLD, &[&FOLD_MAX]).await?;
@@ -175,9 +187,11 @@ impl PostgresEngine {
         conn.execute(FOLD_SERVED, &[&FOLD_MAX]).await?;
         conn.execute(DELETE_TENANTS, &[&i64::from(budget)]).await?;
         self.maintain_lanes(conn, now, budget).await?;
+        let more = self.drop_events(conn, now, budget).await?;
         self.vacuum(conn).await?;
         self.rewrite_small(conn, now).await?;
-        Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
+        let again_ms = if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS };
+        Ok(Compacted { now, again_ms, more })
     }
 
     /// Marks idle lanes, and deletes those that were idle for a week.

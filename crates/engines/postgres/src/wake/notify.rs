@@ -2,21 +2,27 @@
 //! transactions, and `LISTEN` on a connection of its own. Both are hints: waiters poll as well, and only react later
 //! while notifications do not arrive.
 
+use crate::api::schema::literal;
 use crate::conn::Conn;
 use crate::conn::error::{Try, corrupt};
 use crate::conn::server::Server;
 use crate::conn::session::Session;
 use crate::fast::scan_cursor::ScanCursor;
+use crate::wake::readers::Readers;
 use futures_util::future::{join, poll_fn};
 use metrics::gauge;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client};
 use windlass_core::engine::{Stamped, Wait};
+use windlass_core::model::Name;
 use windlass_core::random::Random;
+use windlass_core::sync::lock;
 use windlass_executor::LaneKey;
 
 const CHANNEL: &str =
@@ -28,6 +34,9 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// Delay before the first reconnect; doubles up to the maximum.
 const COME_BACK: Duration = Duration::from_millis(100);
 const COME_BACK_MAX: Duration = Duration::from_secs(10);
+
+/// Prefix of notifications about the events of a queue, whose name follows.
+const EVENTS: &str = "events ";
 
 /// Prefix of notifications by which a process tests its own connection.
 const PROBE: &str = "probe ";
@@ -44,8 +53,14 @@ struct Line {
     readied: watch::Sender<Wake>,
     /// Signals that a notification is to be sent.
     changed: Notify,
+    /// Whether to notify workers.
+    wakes: AtomicBool,
     /// The lowest number of the new jobs since the last notification; `i64::MAX` if there are none.
     lowest: AtomicI64,
+    /// Readers of events in this process.
+    readers: Readers,
+    /// Queues whose readers in other processes are to be notified.
+    read: Mutex<BTreeSet<Name>>,
     scan_cursor: Arc<ScanCursor>,
     channel: String,
     /// The notification by which this process tests its own connection.
@@ -87,6 +102,9 @@ impl Line {
             }
             return;
         }
+        if let Some(queue) = payload.strip_prefix(EVENTS) {
+            return self.readers.wake(&queue.into());
+        }
         match payload.parse() {
             Ok(seq) => self.scan_cursor.report(seq),
             Err(_) if payload.is_empty() => {}
@@ -98,12 +116,21 @@ impl Line {
         self.readied.send_replace(Wake::default());
     }
 
-    /// The pending notification as SQL.
+    /// The pending notifications as SQL.
     fn news(&self) -> String {
-        match self.lowest.swap(i64::MAX, Ordering::SeqCst) {
-            i64::MAX => format!("NOTIFY {}", self.channel),
-            seq => format!("NOTIFY {}, '{seq}'", self.channel),
+        let Self { channel, .. } = self;
+        let mut all = String::new();
+        if self.wakes.swap(false, Ordering::SeqCst) {
+            all = match self.lowest.swap(i64::MAX, Ordering::SeqCst) {
+                i64::MAX => format!("NOTIFY {channel};"),
+                seq => format!("NOTIFY {channel}, '{seq}';"),
+            };
         }
+        for queue in std::mem::take(&mut *lock(&self.read)) {
+            let payload = literal(&format!("{EVENTS}{queue}"));
+            let _ = write!(all, "NOTIFY {channel}, {payload};");
+        }
+        all
     }
 }
 
@@ -118,7 +145,10 @@ impl Wakeups {
         let line = Arc::new(Line {
             readied: watch::Sender::new(Wake::default()),
             changed: Notify::new(),
+            wakes: AtomicBool::new(false),
             lowest: AtomicI64::new(i64::MAX),
+            readers: Readers::default(),
+            read: Mutex::default(),
             scan_cursor,
             channel,
             probe: format!("{PROBE}{:032x}", random.next_u128()),
@@ -135,7 +165,20 @@ impl Wakeups {
             self.line.lowest.fetch_min(seq, Ordering::SeqCst);
         }
         self.line.readied.send_replace(Wake { ready, taken: AtomicBool::new(false) });
+        self.line.wakes.store(true, Ordering::SeqCst);
         self.line.changed.notify_one();
+    }
+
+    /// Wakes readers of the events of these queues, here and in other processes.
+    pub(crate) fn wake_readers(&self, queues: BTreeSet<Name>) {
+        queues.iter().for_each(|queue| self.line.readers.wake(queue));
+        lock(&self.line.read).extend(queues);
+        self.line.changed.notify_one();
+    }
+
+    /// A receiver of wake-ups about the events of a queue from now on.
+    pub(crate) fn watch_events(&self, queue: &Name) -> watch::Receiver<()> {
+        self.line.readers.watch(queue)
     }
 
     /// A receiver of all wake-ups from now on.
@@ -272,7 +315,10 @@ mod tests {
         let line = Line {
             readied: watch::Sender::new(Wake::default()),
             changed: Notify::new(),
+            wakes: AtomicBool::new(false),
             lowest: AtomicI64::new(i64::MAX),
+            readers: Readers::default(),
+            read: Mutex::default(),
             scan_cursor: Arc::clone(&scan_cursor),
             channel: "a_channel".to_owned(),
             probe: format!("{PROBE}0"),

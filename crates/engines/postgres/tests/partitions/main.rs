@@ -10,6 +10,7 @@ mod history;
 mod in_flight;
 mod lock_backoff;
 mod log_capture;
+mod recorded;
 mod removal;
 mod replays;
 mod rig;

@@ -11,6 +11,7 @@ mod by_sql;
 mod dead_bytes;
 #[cfg(all(feature = "sqlx", feature = "diesel", feature = "diesel-async"))]
 mod drivers;
+mod events;
 mod fans;
 mod fields;
 mod isolation;

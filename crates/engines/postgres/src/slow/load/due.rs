@@ -6,9 +6,11 @@ use super::gather::{add_held, session};
 use super::{Jobs, Loaded, Loader};
 use crate::conn::Row;
 use crate::conn::error::Try;
+use crate::retention::surplus::{FIRST, SURPLUS};
 use crate::rows::entries::{at, job_id, session_columns};
 use futures_util::future::{try_join, try_join3};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 use windlass_core::engine::Work;
 use windlass_core::model::{Name, QueueSettings, State};
 use windlass_core::{JobId, Timestamp};
@@ -20,11 +22,15 @@ const AGING: &str = "SELECT a.run_at + w.ms, a.id, w.queue, a.run_at
     FROM unnest($1::text[], $2::bigint[]) w (queue, ms) CROSS JOIN LATERAL
         (SELECT run_at, id FROM {s}.aging WHERE queue = w.queue ORDER BY run_at, id LIMIT $3) a";
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
-/// When the next job falls due. Jobs that are due already are removed without the executor (`retention`).
+/// When the next job falls due, in lanes whose jobs are removed without the executor once they are due (`retention`).
 const FINISHED: &str = "SELECT f.at + w.ms, f.id
     FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
         (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
             AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
+/// Ended jobs of lanes whose jobs only the executor removes, by the time at which they fall due.
+const FINISHED_RECORDED: &str = "SELECT f.at + w.ms, f.id
+    FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
+        (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own ORDER BY at LIMIT $4) f";
 /// A session expires when its time is over and the server has been up for as long as the session's time to live.
 const RUN_OUT: &str = concat!(
     "SELECT ",
@@ -117,23 +123,55 @@ impl Loader<'_, '_> {
     }
 
     async fn removable(&self, loaded: &mut Loaded, limit: i64) -> Try<()> {
-        let (mut lanes, mut states, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut plain, mut recorded) = (Ended::default(), Ended::default());
         for row in self.conn.query(LANES, &[]).await? {
             let queue: Name = row.get::<_, &str>(1).into();
             let settings = loaded.settings_of(&queue);
+            // A removal is an event, which only the executor appends.
+            let lanes = if settings.events.is_some() { &mut recorded } else { &mut plain };
             for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
-                lanes.push(row.get::<_, i32>(0));
-                states.push(state as i16);
-                kept.push(i64::try_from(settings.retention.of(state)).unwrap_or(i64::MAX / 2));
+                lanes.push(row.get(0), state, settings.retention.of(state));
             }
         }
         let conn = self.conn;
+        let Ended { lanes, states, kept } = plain;
         let (own, by_lane) = try_join(
             conn.query(DEADLINES, &[&REMOVED, &limit]),
             conn.query(FINISHED, &[&lanes, &states, &kept, &loaded.now.as_millis()]),
         )
         .await?;
         loaded.due = own.iter().chain(&by_lane).map(due).collect();
+        if !recorded.lanes.is_empty() {
+            let Ended { lanes, states, kept } = recorded;
+            let rows = conn.query(FINISHED_RECORDED, &[&lanes, &states, &kept, &limit]).await?;
+            loaded.due.extend(rows.iter().map(due));
+            self.surplus(loaded, limit).await?;
+        }
+        Ok(())
+    }
+
+    /// Ended jobs beyond the number that their queue keeps, of queues that record events.
+    async fn surplus(&self, loaded: &mut Loaded, limit: i64) -> Try<()> {
+        let (now, queues) = (loaded.now, loaded.queues.iter().flatten());
+        let recorded = queues.filter(|(_, settings)| settings.events.is_some());
+        let limits: Vec<(String, State, u64, i64)> = recorded
+            .flat_map(|(queue, settings)| {
+                settings.keep_max.limits().map(move |(state, most)| {
+                    let cutoff = now.minus(settings.retention.of(state)).as_millis();
+                    (queue.to_string(), state, most, cutoff)
+                })
+            })
+            .collect();
+        for (queue, state, most, cutoff) in limits {
+            let (state, most) = (state as i16, most.cast_signed());
+            let first = self.conn.query(FIRST, &[&queue, &state, &most, &cutoff]).await?;
+            let Some(first) = first.first() else { continue };
+            let (at, id): (i64, Uuid) = (first.get(0), first.get(1));
+            let params: crate::conn::Params<'_> = &[&queue, &state, &cutoff, &at, &id, &limit];
+            let rows = self.conn.query(SURPLUS, params).await?;
+            loaded.surplus.extend(rows.iter().map(|row| due(row).1));
+            loaded.due.extend(rows.iter().map(due));
+        }
         Ok(())
     }
 
@@ -161,6 +199,22 @@ impl Loader<'_, '_> {
             wants.own.insert(add_held(loaded, &row));
         }
         Ok(())
+    }
+}
+
+/// Lanes and states, and how long their jobs are kept, as columns.
+#[derive(Default)]
+struct Ended {
+    lanes: Vec<i32>,
+    states: Vec<i16>,
+    kept: Vec<i64>,
+}
+
+impl Ended {
+    fn push(&mut self, lane: i32, state: State, kept_ms: u64) {
+        self.lanes.push(lane);
+        self.states.push(state as i16);
+        self.kept.push(i64::try_from(kept_ms).unwrap_or(i64::MAX / 2));
     }
 }
 

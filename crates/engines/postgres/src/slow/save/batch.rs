@@ -65,6 +65,8 @@ impl Ready {
 }
 
 row_sets! { Columns {
+    // First: its lock waits for transactions that hold locks on rows.
+    recorded: Recorded (queue: String) "SELECT {s}.record_leases($1::text[])";
     not_ready: NotReady (lane: i32, rank: i64, seq: i64)
         "DELETE FROM {s}.ready r USING unnest($1::integer[], $2::bigint[], $3::bigint[]) d (lane, rank, seq)
             WHERE r.lane = ANY(ARRAY[d.lane]) AND r.rank = d.rank AND r.seq = d.seq";
@@ -148,11 +150,16 @@ row_sets! { Columns {
     aside: Aside (id: Uuid, lane: i32, state: i16)
         "INSERT INTO {s}.aside (id, lane, state)
             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::smallint[])";
+    // Plain leases end without the executor; events may have been switched on since the settings were read.
     lease: Leases (id: Uuid, token: Uuid, claim_no: i64, started_at: i64, seq: i64, attempt: i64, lane: i32,
             flags: i16, session: String, grp: Option<String>)
         "INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session, grp)
-            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                $7::integer[], $8::smallint[], $9::text[], $10::text[])";
+            SELECT id, token, claim_no, started_at, seq, attempt, lane, CASE WHEN lane = ANY(ARRAY(
+                    SELECT l.id FROM {s}.lane l JOIN {s}.queue q ON q.name = ANY(ARRAY[l.queue])
+                    WHERE l.id = ANY($7::integer[]) AND q.recorded)) THEN 0 ELSE flags END, session, grp
+            FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                $7::integer[], $8::smallint[], $9::text[], $10::text[])
+                w (id, token, claim_no, started_at, seq, attempt, lane, flags, session, grp)";
     finished: Finished (id: Uuid, at: i64, lane: i32, state: i16, own: bool)
         "INSERT INTO {s}.finished (id, at, lane, state, own)
             SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::smallint[], $5::boolean[])";
@@ -218,13 +225,13 @@ row_sets! { Columns {
                 $7::boolean[], $8::text[])
             ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
     queue: Queues (name: String, settings: String, closed: bool, limited: bool, special: bool, metered: bool, gated: bool,
-            fair: bool)
-        "INSERT INTO {s}.queue (name, settings, closed, limited, special, metered, gated, fair)
+            fair: bool, recorded: bool)
+        "INSERT INTO {s}.queue (name, settings, closed, limited, special, metered, gated, fair, recorded)
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[],
-                $7::boolean[], $8::boolean[])
+                $7::boolean[], $8::boolean[], $9::boolean[])
             ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
                 limited = excluded.limited, special = excluded.special, metered = excluded.metered,
-                gated = excluded.gated, fair = excluded.fair";
+                gated = excluded.gated, fair = excluded.fair, recorded = excluded.recorded";
     kind: Kinds (name: String, settings: String, closed: bool, limited: bool, special: bool, metered: bool)
         "INSERT INTO {s}.kind (name, settings, closed, limited, special, metered)
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[])
@@ -270,6 +277,23 @@ row_sets! { Columns {
                 expired)
             SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
                 $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])";
+    events_ended: EventsEnded (queue: String)
+        "UPDATE {s}.event_stream SET ended = true WHERE queue = ANY($1) AND NOT ended";
+    events_begun: EventsBegun (queue: String, start: i64)
+        "INSERT INTO {s}.event_stream (queue, start, dropped, last)
+            SELECT w.queue, w.start, w.start, w.start FROM (
+                SELECT d.queue, greatest(d.start, (SELECT max(s.last) + 1 FROM {s}.event_stream s WHERE s.queue = d.queue))
+                    AS start
+                FROM unnest($1::text[], $2::bigint[]) d (queue, start)) w";
+    // In the order of the run. The stream may have ended since the settings were read.
+    event: Events (stream: String, at: i64, job: Uuid, queue: Option<String>, kind: String, event: String,
+            state: Option<i16>, attempt: i64, transition: i64, reason: Option<String>, error: Option<String>)
+        "INSERT INTO {s}.event_inbox (stream, at, job, queue, kind, event, state, attempt, transition, reason, error)
+            SELECT s.id, w.at, w.job, w.queue, w.kind, w.event, w.state, w.attempt, w.transition, w.reason, w.error
+            FROM unnest($1::text[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::smallint[],
+                $8::bigint[], $9::bigint[], $10::text[], $11::text[])
+                WITH ORDINALITY w (stream, at, job, queue, kind, event, state, attempt, transition, reason, error, n)
+            JOIN {s}.event_stream s ON s.queue = w.stream AND NOT s.ended ORDER BY w.n";
     // Last, because of its lock.
     removed: Removed (at: i64, queue: String, kind: String, tenant: String, outcome: i16, jobs: i64)
         "SELECT {s}.count_removed($1::bigint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[])";

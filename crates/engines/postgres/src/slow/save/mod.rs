@@ -1,6 +1,7 @@
 //! Turns the changes of a run into statements: one delete and one insert per table. Makes no decisions.
 
 mod batch;
+mod events;
 mod groups;
 mod place;
 mod settings;
@@ -14,7 +15,7 @@ use crate::slow::load::{COSTLY, EXPIRES, PLAIN, PLAIN_ALONE, PLAIN_IN_GROUP, SUS
 pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::{InGroup, Place};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::model::{Counters, Name, PartName, Parts, Placement, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Turns, UniqueSlot};
@@ -38,6 +39,8 @@ pub(crate) struct Saves {
     pub(crate) batches: Vec<Batch>,
     /// The lowest number of a job that becomes ready.
     pub(crate) lowest: Option<i64>,
+    /// The queues whose events have news for readers.
+    pub(crate) events: BTreeSet<Name>,
 }
 
 /// The statements for the changes of a run and the turns it took.
@@ -64,8 +67,9 @@ pub(crate) fn saves(
     }
     saver.tallies();
     saver.removed();
+    let events = saver.events()?;
     let lowest = saver.rows.ready.lowest();
-    Ok(Saves { batches: saver.rows.into_batches(), lowest })
+    Ok(Saves { batches: saver.rows.into_batches(), lowest, events })
 }
 
 /// The statements that insert jobs into the tables of their states, for a repair. Leases and fast-path completions stay
@@ -307,7 +311,8 @@ impl Saver<'_> {
         // The session of a single claim ends with its last lease, which the fast path would not notice.
         let header = &entry.job.header;
         let by_group = self.set.counts_groups(&(header.queue.clone(), header.kind.clone()));
-        let is_plain = entry.job.completes_plainly(false);
+        let is_recorded = self.set.base().settings_of(&header.queue).events.is_some();
+        let is_plain = !is_recorded && entry.job.completes_plainly(false);
         let marks = match (is_plain, by_group, self.set.is_alone(&leased.session)) {
             (true, false, true) => PLAIN_ALONE,
             (true, false, false) => PLAIN,

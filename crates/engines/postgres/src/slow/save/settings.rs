@@ -81,8 +81,11 @@ impl Saver<'_> {
                 }
                 let held = settings.held_until.is_some();
                 let metered = !settings.limits.is_empty() || held;
-                let gated = metered && !grouped && !held;
-                self.rows.queue.push(name, text, closed, limited, special, metered, gated, fair);
+                let recorded = settings.events.is_some();
+                let gated = metered && !grouped && !held && !recorded;
+                self.rows
+                    .queue
+                    .push(name, text, closed, limited, special, metered, gated, fair, recorded);
             }
         }
         Ok(())
