@@ -139,6 +139,8 @@ impl From<engine::Enqueued> for Enqueued {
             Disposition::Replaced(id) => (Verdict::Replaced, Some(id)),
             Disposition::Existing => (Verdict::Existing, None),
             Disposition::Throttled => (Verdict::Throttled, None),
+            // It will be stored. It has no state yet.
+            Disposition::Deferred => (Verdict::Created, None),
             // A variant of a newer core: no new job was stored.
             _ => (Verdict::Existing, None),
         };

@@ -59,6 +59,9 @@ pub enum Disposition {
     Existing,
     /// The job was dropped by its throttle rule: another one was stored in the current window.
     Throttled,
+    /// A follow-up in another queue, of a store whose [atomicity](super::Atomicity) is the queue: the report is durable, and
+    /// the job will be stored.
+    Deferred,
 }
 
 growing! {
@@ -69,7 +72,7 @@ growing! {
         pub id: JobId,
         /// What happened to the job.
         pub disposition: Disposition,
-        /// State of the stored job; `None` if its retention is over but its unique window is not.
+        /// State of the stored job; `None` if its retention is over but its unique window is not, or if it is not stored yet.
         pub state: Option<State>,
     }
 }
