@@ -70,6 +70,15 @@ pub const RESOLUTIONS_MAX: u32 = 1_000;
 pub const CALL_RESOLUTIONS_MAX: u32 = 10_000;
 /// Bytes of results that one call copies into dependents; maintenance continues with the others.
 pub const CALL_RESOLUTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Messages of a queue to others that are not delivered, on stores whose atomicity is the queue. Beyond, reports with
+/// follow-ups elsewhere and jobs that run after jobs elsewhere are refused.
+pub const OUTBOX_MAX: u64 = 10_000;
+/// Jobs elsewhere that one message names of those that a job runs after.
+pub const FOLLOWS_PER_MESSAGE_MAX: usize = 1_000;
+/// Messages that one step of a delivery applies.
+pub const DELIVERED_PER_STEP_MAX: usize = 100;
+/// Pairs of queues with undelivered messages that a step of maintenance reads at a time.
+pub const ROUTES_READ_MAX: usize = 100;
 /// Length of the longest chain of jobs that end in one step because of each other; maintenance continues.
 pub const CASCADE_MAX: u32 = 8;
 

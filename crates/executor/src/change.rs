@@ -24,6 +24,10 @@ impl<R: Rows> Executor<R> {
 
     fn change_one(&mut self, item: ChangeItem, now: Timestamp) -> Item<Changed> {
         item.check(now, self.capabilities.payload_bytes_max)?;
+        self.in_step_of(item.id, now, |executor| executor.change_in_step(item, now))
+    }
+
+    fn change_in_step(&mut self, item: ChangeItem, now: Timestamp) -> Item<Changed> {
         let (id, event) = (item.id, item.change.event());
         let at = |due: Due| Transition { run_at: Some(due.at(now)), ..Transition::default() };
         let data = match &item.change {

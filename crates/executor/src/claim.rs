@@ -70,7 +70,9 @@ impl<R: Rows> Executor<R> {
         let mut room = Room::of(claim);
         let mut taken = Vec::new();
         for want in &claim.queues {
-            let alone = self.claim_queue(want, claim, &lessee, &mut room, &mut taken, now)?;
+            let alone = self.in_step(&want.queue, now, |executor| {
+                executor.claim_queue(want, claim, &lessee, &mut room, &mut taken, now)
+            })?;
             if alone || room.all == 0 {
                 break;
             }

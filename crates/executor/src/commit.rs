@@ -200,7 +200,7 @@ impl<R: Rows> Executor<R> {
         if let Some(noted) = noted {
             self.record_event(noted, &entry, event, step.next, now)?;
         }
-        let viewed = view(&entry);
+        let (id, viewed) = (entry.id(), view(&entry));
         Self::note_line(&entry, &mut left);
         match step.next {
             Some(_) => self.rows.put(entry)?,
@@ -209,7 +209,7 @@ impl<R: Rows> Executor<R> {
                 self.rows.remove(entry)?;
             }
         }
-        self.follow_reopened()?;
+        self.follow_reopened(id)?;
         if let Some((queue, key)) = line
             && let Some((_, first)) = self.rows.line(&queue, &key)?.first
         {

@@ -12,6 +12,7 @@
 use crate::commit::Transition;
 use crate::entry::Entry;
 use crate::executor::Executor;
+use crate::outbox::Message;
 use crate::rows::{OpenEdges, Rows};
 use std::collections::{BTreeMap, VecDeque};
 use windlass_core::engine::{Capability, MaintainReply, MaintainRequest};
@@ -21,29 +22,43 @@ use windlass_core::limits::{
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{
-    Dependency, DependencyCounts, Finish, Input, NewJob, OnFailure, Part, State,
+    Dependency, DependencyCounts, Finish, Input, Name, NewJob, OnFailure, Part, State,
 };
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The end of a job, as its dependents learn it.
-#[derive(Clone)]
-struct End {
-    job: JobId,
-    outcome: State,
-    result: Option<Part>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The job.
+    pub job: JobId,
+    /// The state in which it ended.
+    pub outcome: State,
+    /// Its result, if it was completed and has one.
+    pub result: Option<Part>,
 }
 
 impl End {
     /// The end of a job; `None` if it has not ended.
-    fn of(entry: &Entry) -> Option<Self> {
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
         let outcome = entry.job.state;
         let result = entry.job.result.clone().filter(|_| outcome == State::Completed);
         outcome.is_terminal().then(|| Self { job: entry.id(), outcome, result })
     }
 
+    /// The end of a job that was removed before its dependents learned how it ended: it will not be completed.
+    pub(crate) const fn gone(job: JobId) -> Self {
+        Self { job, outcome: State::Cancelled, result: None }
+    }
+
     /// Writes the end into an input, with the result if the job has room for it, and counts it there. A result that is
     /// omitted is kept if the job `reads`: it has not ended.
-    fn write(self, input: &mut Input, position: u32, counts: &mut DependencyCounts, reads: bool) {
+    pub(crate) fn write(
+        self,
+        input: &mut Input,
+        position: u32,
+        counts: &mut DependencyCounts,
+        reads: bool,
+    ) {
         let (bytes, room) = (self.bytes(), room(counts.result_bytes));
         input.omitted = bytes > room;
         input.outcome = Some(self.outcome);
@@ -57,26 +72,26 @@ impl End {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.result.as_ref().map_or(0, |result| result.bytes.len())
     }
 }
 
 /// Jobs that ended in this call and have dependents, and the budget for resolving them.
 pub(crate) struct Resolving {
-    ended: VecDeque<(JobId, u32)>,
+    pub(crate) ended: VecDeque<(JobId, u32)>,
     /// Jobs that a replayed job depends on again.
-    reopened: Vec<JobId>,
+    pub(crate) reopened: Vec<JobId>,
     /// Jobs that a replayed job keeps.
-    kept: Vec<JobId>,
+    pub(crate) kept: Vec<JobId>,
     /// Ends that led to the one being resolved.
     depth: u32,
     /// Whether the queue is being worked off.
     active: bool,
-    /// Edges that this call may still resolve.
-    left: u32,
+    /// Edges that this call may still resolve, and messages that it may deliver.
+    pub(crate) left: u32,
     /// Bytes of results that this call may still copy.
-    bytes_left: usize,
+    pub(crate) bytes_left: usize,
     /// Whether this call leaves edges of ended jobs to maintenance.
     unfinished: bool,
 }
@@ -112,6 +127,7 @@ impl<R: Rows> Executor<R> {
         self.resolving.ended.clear();
         self.resolving.reopened.clear();
         self.resolving.kept.clear();
+        self.steps.outgoing.clear();
         self.resolving.left = most;
         self.resolving.bytes_left = CALL_RESOLUTION_BYTES_MAX;
     }
@@ -154,7 +170,7 @@ impl<R: Rows> Executor<R> {
         let mut attached = Attached { from, inputs, prevented_by: None };
         for (position, dependency) in (from..).zip(after) {
             let mut input = Input::open(dependency);
-            let end = self.rows.with_job(dependency.job, End::of)?;
+            let end = self.end_here(dependency.job)?;
             let left = &mut self.resolving.bytes_left;
             match end {
                 // Left open: maintenance resolves it.
@@ -179,6 +195,16 @@ impl<R: Rows> Executor<R> {
         Ok(attached)
     }
 
+    /// The end of a job that a new one depends on. That of a job elsewhere is not known in this step: its queue sends it.
+    fn end_here(&self, job: JobId) -> Result<Option<Option<End>>> {
+        if self.is_sent(job) || self.elsewhere(job)?.is_some() {
+            return Ok(Some(None));
+        }
+        let end = self.rows.with_job(job, End::of)?;
+        let was_named = end.is_none() && self.steps.known.contains_key(&job);
+        Ok(if was_named { Some(Some(End::gone(job))) } else { end })
+    }
+
     /// Stores the dependencies that were looked up for a job that is stored.
     pub(crate) fn store_inputs(
         &mut self,
@@ -193,12 +219,14 @@ impl<R: Rows> Executor<R> {
         let (open, kept) = (jobs(|input| input.is_open()), jobs(|input| input.kept));
         let prevented_by =
             prevented_by.and_then(|at| Some((at, inputs.get((at - from) as usize)?.job)));
+        let elsewhere = self.not_followed_elsewhere(&open)?;
         self.rows.add_inputs(id, from, inputs)?;
         for upstream in open {
-            if prevented_by.is_none_or(|(_, job)| job != upstream) {
+            if prevented_by.is_none_or(|(_, job)| job != upstream) && self.is_here(upstream)? {
                 self.follow(upstream)?;
             }
         }
+        self.post_follows(id, elsewhere)?;
         for upstream in kept {
             self.add_readers(upstream, 1)?;
         }
@@ -222,8 +250,31 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
+    /// Whether this step can change a job.
+    pub(crate) fn is_here(&self, job: JobId) -> Result<bool> {
+        Ok(!self.is_sent(job) && self.elsewhere(job)?.is_none())
+    }
+
+    /// Those of these jobs that are elsewhere, and that this queue does not follow yet. While a job of this queue depends
+    /// on a job elsewhere, the end of that one is on its way or will be sent.
+    fn not_followed_elsewhere(&self, jobs: &[JobId]) -> Result<BTreeMap<Name, Vec<JobId>>> {
+        let mut found: BTreeMap<Name, Vec<JobId>> = BTreeMap::new();
+        if self.rows.outbox().is_none() {
+            return Ok(found);
+        }
+        for job in jobs {
+            if let Some(queue) = self.elsewhere(*job)?
+                && !self.is_sent(*job)
+                && self.rows.open_edges(*job, 1)?.edges.is_empty()
+            {
+                found.entry(queue).or_default().push(*job);
+            }
+        }
+        Ok(found)
+    }
+
     /// Marks a job that has not ended as one that others depend on.
-    fn follow(&mut self, upstream: JobId) -> Result<()> {
+    pub(crate) fn follow(&mut self, upstream: JobId) -> Result<()> {
         if self.read(upstream, |entry| entry.job.followed)? {
             return Ok(());
         }
@@ -231,65 +282,8 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Counts dependents that read the result of an ended job.
-    fn add_readers(&mut self, upstream: JobId, readers: u32) -> Result<()> {
+    pub(crate) fn add_readers(&mut self, upstream: JobId, readers: u32) -> Result<()> {
         self.edit(upstream, |entry| entry.job.dependencies.readers += readers)
-    }
-
-    /// Whether a replay lets a job wait for a dependency again.
-    pub(crate) fn reopens(&self, entry: &Entry) -> Result<bool> {
-        for input in self.failed_inputs(entry)?.into_values() {
-            if self.state(input.job)?.is_some_and(|state| !state.is_terminal()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Looks up the dependencies of a replayed job again that were not completed: they may have been replayed, too. The
-    /// jobs that it waits for again are [followed](Self::follow_reopened) once it is stored: only one job is taken at a time.
-    pub(crate) fn look_up_again(&mut self, entry: &mut Entry) -> Result<()> {
-        for (position, mut input) in self.failed_inputs(entry)? {
-            match self.rows.with_job(input.job, End::of)? {
-                // Gone: it stays as it ended.
-                None => continue,
-                Some(None) => {
-                    input.outcome = None;
-                    entry.job.dependencies.open += 1;
-                    self.resolving.reopened.push(input.job);
-                }
-                Some(Some(end)) => {
-                    end.write(&mut input, position, &mut entry.job.dependencies, true);
-                    if input.kept {
-                        self.resolving.kept.push(input.job);
-                    }
-                }
-            }
-            self.rows.set_input(entry.id(), position, input)?;
-        }
-        Ok(())
-    }
-
-    /// Marks the jobs that a replayed job depends on again, and those that it keeps.
-    pub(crate) fn follow_reopened(&mut self) -> Result<()> {
-        while let Some(upstream) = self.resolving.reopened.pop() {
-            self.follow(upstream)?;
-        }
-        while let Some(upstream) = self.resolving.kept.pop() {
-            self.add_readers(upstream, 1)?;
-        }
-        Ok(())
-    }
-
-    /// The dependencies of a job that ended without being completed, by their position.
-    fn failed_inputs(&self, entry: &Entry) -> Result<BTreeMap<u32, Input>> {
-        if entry.job.dependencies.total == 0 {
-            return Ok(BTreeMap::new());
-        }
-        let inputs = (0..).zip(self.rows.inputs(entry.id())?);
-        let failed = |(_, input): &(u32, Input)| {
-            input.outcome.is_some_and(|outcome| outcome != State::Completed)
-        };
-        Ok(inputs.filter(failed).collect())
     }
 
     /// Queues the end of a job whose dependents must learn it. A chain of ends that is too long is left to maintenance.
@@ -345,7 +339,29 @@ impl<R: Rows> Executor<R> {
     /// Resolves the edges of a job that has ended; returns whether none is left.
     fn resolve_edges(&mut self, job: JobId, end: End, now: Timestamp) -> Result<bool> {
         let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
-        let OpenEdges { edges, mut more } = self.rows.open_edges(job, most)?;
+        let (mut readers, mut more) = self.resolve_open(&end, most, now)?;
+        if !more && self.rows.outbox().is_some() {
+            let (sent, unsent) = self.send_end(&end)?;
+            (readers, more) = (readers + sent, unsent);
+        }
+        if readers > 0 || !more {
+            self.edit(job, |entry| {
+                entry.job.dependencies.readers += readers;
+                entry.job.followed = more;
+            })?;
+        }
+        Ok(!more)
+    }
+
+    /// Resolves up to `most` open dependencies on a job in this queue. Returns how many of the dependents keep the job, and
+    /// whether more are open.
+    pub(crate) fn resolve_open(
+        &mut self,
+        end: &End,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<(u32, bool)> {
+        let OpenEdges { edges, mut more } = self.rows.open_edges(end.job, most)?;
         let mut readers = 0;
         for (dependent, position) in edges {
             let Resolving { left, bytes_left, .. } = &mut self.resolving;
@@ -357,13 +373,7 @@ impl<R: Rows> Executor<R> {
             *left = left.saturating_sub(1);
             readers += u32::from(self.resolve_edge(dependent, position, end.clone(), now)?);
         }
-        if readers > 0 || !more {
-            self.edit(job, |entry| {
-                entry.job.dependencies.readers += readers;
-                entry.job.followed = more;
-            })?;
-        }
-        Ok(!more)
+        Ok((readers, more))
     }
 
     /// Releases jobs that an ended job keeps; returns whether none is left.
@@ -385,8 +395,10 @@ impl<R: Rows> Executor<R> {
             input.kept = false;
             counts.kept = counts.kept.saturating_sub(1);
             self.rows.set_input(job, position, input)?;
+            if let Some(queue) = self.elsewhere(upstream)? {
+                self.post(&queue, job, Vec::new(), Message::Readers { upstream, change: -1 })?;
             // An operator may have discarded it.
-            if self.state(upstream)?.is_some() {
+            } else if self.state(upstream)?.is_some() {
                 self.edit(upstream, |entry| {
                     let readers = &mut entry.job.dependencies.readers;
                     *readers = readers.saturating_sub(1);
@@ -455,8 +467,10 @@ impl<R: Rows> Executor<R> {
                 break;
             }
             self.resolving.left = left;
-            self.resolve(job, now)?;
-            self.resolve_ended(now)?;
+            self.in_step_of(job, now, |executor| {
+                executor.resolve(job, now)?;
+                executor.resolve_ended(now)
+            })?;
             reply.done += (left - self.resolving.left).max(1);
         }
         reply.more |= self.resolving.unfinished;

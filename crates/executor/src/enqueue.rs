@@ -8,7 +8,7 @@ use crate::rows::Rows;
 use crate::topics::Expanded;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
+use windlass_core::engine::{Atomicity, Capability, Disposition, Enqueue, Enqueued, Item, Mode};
 use windlass_core::limits::{CALL_RESOLUTIONS_MAX, LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, HeaderFields, Job, Name, NewJob, State};
@@ -42,6 +42,12 @@ impl BatchPreview {
     pub(crate) fn of_follow_ups(settled: JobId, ends: bool) -> Self {
         Self { freed: ends.then_some(settled), any_depth: true, ..Self::default() }
     }
+
+    /// The preview for a follow-up that another queue has sent; `needed`: others depend on it.
+    pub(crate) fn of_deferred(job: &NewJob, needed: bool) -> Self {
+        let needed = job.id.filter(|_| needed).into_iter().collect();
+        Self { needed, any_depth: true, ..Self::default() }
+    }
 }
 
 impl<R: Rows> Executor<R> {
@@ -57,6 +63,14 @@ impl<R: Rows> Executor<R> {
         for job in &mut request.jobs {
             job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
         }
+        let Some(queue) = request.jobs.first().map(|job| job.queue.clone()) else {
+            return Ok(Vec::new());
+        };
+        self.check_one_queue(&queue, &request.jobs)?;
+        self.in_step(&queue, now, |executor| executor.enqueue_whole(request, now))
+    }
+
+    fn enqueue_whole(&mut self, request: Enqueue, now: Timestamp) -> Result<Vec<Item<Enqueued>>> {
         let count = request.jobs.len();
         let expanded = self.expand(request.jobs, 0, now).and_then(|expanded| {
             match self.preview_all(&expanded.jobs, BatchPreview::default(), now) {
@@ -86,6 +100,20 @@ impl<R: Rows> Executor<R> {
         Ok(expanded.results(stored))
     }
 
+    /// Refuses jobs of several queues if they cannot be stored in one atomic step.
+    fn check_one_queue(&self, queue: &Name, jobs: &[NewJob]) -> Result<()> {
+        let other = jobs.iter().map(|job| &job.queue).find(|other| *other != queue);
+        let Some(other) = other.filter(|_| self.capabilities.atomicity == Atomicity::Queue) else {
+            return Ok(());
+        };
+        let engine = self.capabilities.engine;
+        let expected = format!(
+            "the {engine} engine cannot store jobs of several queues all or nothing: enqueue one request per queue, or each \
+             job by itself, those that others run after first"
+        );
+        Err(Error::invalid("jobs", format_args!("queues {queue} and {other}"), expected))
+    }
+
     /// Stores jobs whose preview succeeded, each after those that it depends on. Returns the results in their order.
     pub(crate) fn admit_all(
         &mut self,
@@ -93,11 +121,16 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<Vec<Item<Enqueued>>> {
         let order = storing_order(&jobs).map_err(|(_, error)| error)?;
+        let mut sending = self.sending(&jobs);
         let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
         let mut admitted: Vec<(usize, Item<Enqueued>)> = Vec::with_capacity(jobs.len());
         for index in order {
             if let Some(job) = jobs[index].take() {
-                admitted.push((index, self.admit(job, now)));
+                let item = match &mut sending {
+                    Some(sending) if self.is_elsewhere(&job.queue) => self.send(job, sending, now),
+                    Some(_) | None => self.admit(job, now),
+                };
+                admitted.push((index, item));
             }
         }
         admitted.sort_unstable_by_key(|(index, _)| *index);
@@ -109,10 +142,12 @@ impl<R: Rows> Executor<R> {
         if self.is_topic(&job.queue) {
             return self.publish(job, copied, now);
         }
-        match self.preview(&job, &mut BatchPreview::default(), now)? {
-            Some(known) => Ok(known),
-            None => self.admit_new(job, now),
-        }
+        self.in_step(&job.queue.clone(), now, |executor| {
+            match executor.preview(&job, &mut BatchPreview::default(), now)? {
+                Some(known) => Ok(known),
+                None => executor.admit_new(job, now),
+            }
+        })
     }
 
     /// Stores the copies of a job for a topic, all or none.
@@ -172,6 +207,19 @@ impl<R: Rows> Executor<R> {
             }
         }
         self.check_after(job, |id| batch.promised.contains(&id))?;
+        if !self.is_elsewhere(&job.queue) {
+            self.preview_here(job, batch, now)?;
+        }
+        Ok(None)
+    }
+
+    /// Checks that the queue of a job has room for it.
+    pub(crate) fn preview_here(
+        &self,
+        job: &NewJob,
+        batch: &mut BatchPreview,
+        now: Timestamp,
+    ) -> Result<()> {
         self.preview_lane(&job.queue, &job.kind, batch)?;
         let adds = match slot(job) {
             None => true,
@@ -180,7 +228,10 @@ impl<R: Rows> Executor<R> {
         if adds && !batch.any_depth {
             self.preview_depth(&job.queue, batch)?;
         }
-        Ok(None)
+        if !job.after.is_empty() && !batch.any_depth && self.rows.outbox().is_some() {
+            self.check_outbox(1)?;
+        }
+        Ok(())
     }
 
     /// Refuses a scope of unique keys that the engine does not support.
@@ -256,15 +307,18 @@ impl<R: Rows> Executor<R> {
         if !job.derived {
             return Ok(());
         }
+        if let Some(queue) = self.elsewhere(id)? {
+            return match queue == job.queue {
+                true => Ok(()),
+                false => Err(foreign_id(id, format_args!("a job in queue {queue}"))),
+            };
+        }
         let foreign = self.rows.with_job(id, |entry| {
             let Header { queue, kind, parent, .. } = &entry.job.header;
             let same = (queue, kind, parent) == (&job.queue, &job.kind, &job.parent);
             (!same).then(|| format!("a job of kind {kind} in queue {queue}"))
         })?;
-        let Some(other) = foreign.flatten() else { return Ok(()) };
-        let expected =
-            format!("{other} has this derived id, and is not the same job: discard that one");
-        Err(Error::invalid("id", id, expected))
+        foreign.flatten().map_or(Ok(()), |other| Err(foreign_id(id, other)))
     }
 
     /// Whether a unique job would add to its queue's depth; an error if its key is taken.
@@ -323,7 +377,7 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Stores a job whose id is new and whose preview succeeded.
-    fn admit_new(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
+    pub(crate) fn admit_new(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
         let Some(slot) = slot(&job) else { return self.create(job, now) };
         let Some(holder) = self.holder(&slot, None, now)? else { return self.create(job, now) };
         match unique_verdict(&job, Some(holder))? {
@@ -339,7 +393,7 @@ impl<R: Rows> Executor<R> {
         Ok(Enqueued::new(id, disposition, self.state(id)?))
     }
 
-    fn create(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
+    pub(crate) fn create(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
         let run_at = job.due.at(now);
         self.create_at(job, run_at, now)
     }
@@ -402,6 +456,13 @@ impl<R: Rows> Executor<R> {
         self.store_inputs(id, attached, now)?;
         self.existing(id, Disposition::Created)
     }
+}
+
+/// The error for a derived id that a different job has.
+fn foreign_id(id: JobId, other: impl std::fmt::Display) -> Error {
+    let expected =
+        format!("{other} has this derived id, and is not the same job: discard that one");
+    Error::invalid("id", id, expected)
 }
 
 /// The error for a queue that has the maximum number of kinds.

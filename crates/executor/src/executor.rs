@@ -5,6 +5,7 @@ use crate::dependencies::Resolving;
 use crate::entry::Entry;
 use crate::rows::{Maintenance, Rows};
 use crate::session::SessionEntry;
+use crate::steps::Steps;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use windlass_core::engine::{Capabilities, SessionId};
@@ -41,6 +42,8 @@ pub struct Executor<R> {
     seq: u64,
     /// Ended jobs whose dependents must learn it.
     pub(crate) resolving: Resolving,
+    /// The current step, and the messages of the call.
+    pub(crate) steps: Steps,
     /// Counts jobs that became ready and gates that opened, for waiting claims.
     pub(crate) readied: u64,
     /// Number of events appended, for readers that wait.
@@ -62,6 +65,7 @@ impl<R: Rows> Executor<R> {
             ids: Ids::default(),
             seq,
             resolving: Resolving::default(),
+            steps: Steps::default(),
             readied: 0,
             events: 0,
         }
@@ -123,10 +127,6 @@ impl<R: Rows> Executor<R> {
         self.rows.with_job(id, read)?.ok_or(Error::NotFound { id })
     }
 
-    pub(crate) fn state(&self, id: JobId) -> Result<Option<State>> {
-        self.rows.with_job(id, |entry| entry.job.state)
-    }
-
     /// The facts about this job and this event.
     pub(crate) fn facts(
         &self,
@@ -154,7 +154,10 @@ impl<R: Rows> Executor<R> {
                 && self.limit_before(entry, data, now)?.is_some(),
             spent: event.spends(header.counters, &header.policy),
             cancel_requested: entry.job.cancel_requested,
-            followed: entry.job.followed || entry.job.dependencies.kept > 0,
+            followed: entry.job.followed
+                || entry.job.dependencies.kept > 0
+                || matches!(event, EventKind::Discard | EventKind::Retain)
+                    && self.is_held(entry.id())?,
             moves: goes_to.is_some(),
         })
     }

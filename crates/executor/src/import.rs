@@ -17,6 +17,10 @@ impl<R: Rows> Executor<R> {
 
     fn import_one(&mut self, job: Job, now: Timestamp) -> Item<Enqueued> {
         Import::check_job(&job, now, self.capabilities.payload_bytes_max)?;
+        self.in_step(&job.header.queue.clone(), now, |executor| executor.import_in_step(job, now))
+    }
+
+    fn import_in_step(&mut self, job: Job, now: Timestamp) -> Item<Enqueued> {
         let header = &job.header;
         let id = header.id;
         self.check_scope(header.unique.as_ref())?;

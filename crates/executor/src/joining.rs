@@ -51,6 +51,12 @@ impl<R: Rows> Executor<R> {
             *joined.entry(to).or_default() += 1;
             let more = joined[&to];
             let is_own = to == item.id;
+            if let Some(queue) = self.elsewhere(to)? {
+                let expected = format!(
+                    "it is in queue {queue}: this engine adds jobs only to jobs in the queue of the job that reports"
+                );
+                return Err(within(Error::invalid("joins", to, expected)));
+            }
             let check = |joined: &Entry| self.check_join(joined, job, more, is_own, now);
             match is_own {
                 true => check(entry),

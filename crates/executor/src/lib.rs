@@ -9,6 +9,7 @@
 mod change;
 mod claim;
 mod commit;
+mod delivery;
 mod dependencies;
 mod enqueue;
 mod entry;
@@ -23,20 +24,26 @@ mod listed;
 mod maintain;
 mod openings;
 mod order;
+mod outbox;
 pub mod priorities;
 mod query;
 mod readiness;
+mod reopening;
 mod rows;
 mod session;
 mod settle;
+mod steps;
 mod topics;
 mod unique;
 mod why;
 
+pub use delivery::REFUSED;
+pub use dependencies::End;
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::{Executor, Turns};
 pub use filling::Filling;
 pub use openings::Openings;
+pub use outbox::{Deferred, Located, Message, Outbox, Posted, Route};
 pub use rows::{
     Due, GroupLine, Head, LaneKey, LimitCounts, Line, LineHead, LinePlace, Maintenance, OpenEdges,
     Opening, Records, Rows, Standing, UniqueHold,

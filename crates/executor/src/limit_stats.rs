@@ -133,7 +133,7 @@ impl<R: Maintenance> Executor<R> {
             );
             findings.push(Finding::new(what, repair));
             if repair {
-                self.examine_line(&lane, &group, now)?;
+                self.in_step(&lane.0, now, |executor| executor.examine_line(&lane, &group, now))?;
             }
         }
         Ok(findings)

@@ -52,7 +52,9 @@ impl<R: Rows> Executor<R> {
                 && kind.is_none_or(|kind| *kind == lane.1);
             let limits = self.names_of_limits(&lane);
             if lists && counted != limits {
-                self.edit(id, |entry| entry.job.limits = limits)?;
+                self.in_step_of(id, now, |executor| {
+                    executor.edit(id, |entry| entry.job.limits = limits)
+                })?;
             }
         }
         self.reopen(queue, kind, now)
@@ -102,6 +104,7 @@ impl<R: Rows> Executor<R> {
     fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, now: Timestamp) -> Result<()> {
         self.rows.reopen(queue, kind, now)?;
         self.readied += 1;
-        queue.map_or(Ok(()), |queue| self.open_due_lines(queue, now))
+        let Some(queue) = queue else { return Ok(()) };
+        self.in_step(queue, now, |executor| executor.open_due_lines(queue, now))
     }
 }

@@ -45,6 +45,7 @@ impl<R: Maintenance> Executor<R> {
             reply.more |= next.at <= now;
             reply.next_at = reply.next_at.into_iter().chain([next.at]).min();
         }
+        self.deliver_listed(request, &mut reply, now)?;
         let unresolved = self.rows.unresolved(request.budget as usize)?;
         self.continue_resolving(unresolved, request, &mut reply, now)?;
         reply.more |= !self.rows.unresolved(1)?.is_empty();
@@ -106,7 +107,10 @@ impl<R: Rows> Executor<R> {
             if opening.at > now || reply.done == request.budget {
                 break;
             }
-            self.examine_line(&(queue, opening.kind), &opening.group, now)?;
+            let lane = (queue, opening.kind);
+            self.in_step(&lane.0, now, |executor| {
+                executor.examine_line(&lane, &opening.group, now)
+            })?;
             reply.done += 1;
         }
         Ok(())
@@ -180,7 +184,7 @@ impl<R: Rows> Executor<R> {
         if !fits {
             return Ok(());
         }
-        let to = self.apply(id, event, data, now)?;
+        let to = self.in_step(&queue, now, |executor| executor.apply(id, event, data, now))?;
         reply.count(&queue, from, to);
         reply.done += 1;
         Ok(())

@@ -1,6 +1,7 @@
 //! The storage traits: rows that every run of the executor needs, and queries over a whole store.
 
 use crate::entry::{Entry, UniqueSlot};
+use crate::outbox::Outbox;
 use crate::session::SessionEntry;
 use std::collections::BTreeMap;
 use windlass_core::engine::{
@@ -144,6 +145,16 @@ pub type Due = (Timestamp, JobId);
 /// (lanes, times, lines, held leases) follows. An error means that the store failed, not that the
 /// request was invalid: the owner of the transaction must roll it back.
 pub trait Rows {
+    /// The outboxes of a store whose atomicity is the queue. A store that is atomic as a whole has none.
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        None
+    }
+
+    /// The outboxes, to begin a step and to append messages.
+    fn outbox_mut(&mut self) -> Option<&mut dyn Outbox> {
+        None
+    }
+
     /// Reads a job.
     fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>>;
 
@@ -308,7 +319,7 @@ pub trait Rows {
         Ok(())
     }
 
-    /// The first `limit` open dependencies on a job.
+    /// The first `limit` open dependencies on a job; in a step of a queue, those of jobs of that queue.
     fn open_edges(&self, _upstream: JobId, _limit: usize) -> Result<OpenEdges> {
         Ok(OpenEdges::default())
     }

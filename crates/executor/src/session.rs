@@ -144,7 +144,9 @@ impl<R: Rows> Executor<R> {
     /// Releases a running job without counting a crash.
     fn release(&mut self, id: JobId, now: Timestamp) -> Result<()> {
         let data = Transition { run_at: Some(now), ..Transition::default() };
-        self.apply(id, EventKind::Release, data, now).map(|_| ())
+        self.in_step_of(id, now, |executor| {
+            executor.apply(id, EventKind::Release, data, now).map(|_| ())
+        })
     }
 
     /// Ends the session of a single claim with its last lease.

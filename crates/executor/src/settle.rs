@@ -25,6 +25,10 @@ impl<R: Rows> Executor<R> {
     }
 
     fn settle_one(&mut self, item: &SettleItem, now: Timestamp) -> Item<Settled> {
+        self.in_step_of(item.id, now, |executor| executor.settle_in_step(item, now))
+    }
+
+    fn settle_in_step(&mut self, item: &SettleItem, now: Timestamp) -> Item<Settled> {
         let SettleItem { id, ref lease, .. } = *item;
         // Read in its place, not taken: a follow-up may name this very job.
         let preview = self.read(id, |entry| match entry.settled_under(lease) {
@@ -89,6 +93,10 @@ impl<R: Rows> Executor<R> {
             if let Some(queue) = moves_to.filter(|_| !ends) {
                 self.preview_move(entry, queue, &mut preview, now)?;
             }
+            let sends = |job: &&NewJob| self.is_elsewhere(&job.queue) || !job.after.is_empty();
+            if self.rows.outbox().is_some() {
+                self.check_outbox(follow_ups.jobs.iter().filter(sends).count())?;
+            }
             self.preview_all(&follow_ups.jobs, preview, now)
                 .map_err(|(index, error)| within(follow_ups.index_of(index), error))?;
         }
@@ -142,6 +150,10 @@ impl<R: Rows> Executor<R> {
 
     fn update_one(&mut self, item: UpdateItem, now: Timestamp) -> Item<Updated> {
         item.check(self.capabilities.payload_bytes_max)?;
+        self.in_step_of(item.id, now, |executor| executor.update_in_step(item, now))
+    }
+
+    fn update_in_step(&mut self, item: UpdateItem, now: Timestamp) -> Item<Updated> {
         let id = item.id;
         let session = self.read(id, |entry| {
             let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;

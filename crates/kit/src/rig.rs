@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_core::engine::{
-    Capability, Change, ChangeItem, Changed, Claim, ClaimId, Claimant, Claimed, ClaimedJob,
-    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held, LaneStats, Lease,
-    MaintainReply, MaintainRequest, OpenSession, Outcome, RecordOp, RecordReply, SessionId, Settle,
-    SettleItem, Settled, StatsRequest, Take, Update, UpdateItem, Updated, Work,
+    Atomicity, Capability, Change, ChangeItem, Changed, Claim, ClaimId, Claimant, Claimed,
+    ClaimedJob, Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held,
+    LaneStats, Lease, MaintainReply, MaintainRequest, OpenSession, Outcome, RecordOp, RecordReply,
+    SessionId, Settle, SettleItem, Settled, StatsRequest, Take, Update, UpdateItem, Updated, Work,
 };
 use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTAIN_BUDGET_MAX, SESSION_TTL_MAX_MS};
-use windlass_core::model::{Job, Limit, NewJob, PartSet, QueuePatch, State};
+use windlass_core::model::{Job, KindPatch, Limit, NewJob, PartSet, QueuePatch, State};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -312,6 +312,20 @@ impl Rig {
             assert_code(self.engine().take(Take::new("l")).await, "unsupported");
         }
         self.has(Capability::Limits)
+    }
+
+    /// Whether an engine with limits can share them between queues; if not, asserts that it refuses that.
+    pub async fn can_share_limits(&self) -> bool {
+        if self.engine().capabilities().atomicity >= Atomicity::Store {
+            return true;
+        }
+        self.configure(Configure::limit("to_share", Limit::max_running(1))).await;
+        let before = self.engine().settings().await.expect("settings").value;
+        let shared = Configure::kind(KIND, KindPatch::limits(["to_share"]));
+        assert_refused(self.try_configure(shared).await, "invalid", "limits");
+        assert_eq!(self.engine().settings().await.expect("settings").value, before);
+        self.configure(Configure::remove_limit("to_share")).await;
+        false
     }
 
     /// Whether the engine has flows; if not, asserts that it refuses everything about them.

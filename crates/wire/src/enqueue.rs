@@ -145,6 +145,8 @@ impl Verdict {
             Disposition::Existing => (Self::Existing, None),
             Disposition::Throttled => (Self::Throttled, None),
             Disposition::Published => (Self::Published, None),
+            // It will be stored. It has no state yet.
+            Disposition::Deferred => (Self::Created, None),
             // A variant of a newer core: no new job was stored.
             _ => (Self::Existing, None),
         }

@@ -8,8 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Atomicity {
-    /// Items of one queue; follow-ups on another queue go through an outbox, exactly once. No engine is like that yet, and
-    /// the executor has no outbox: ADR 006 describes it.
+    /// Items of one queue; follow-ups and dependents in other queues are reached through an outbox, exactly once.
     Queue,
     /// The whole store.
     Store,

@@ -61,6 +61,9 @@ pub enum Disposition {
     Throttled,
     /// The queue is a topic: each of its subscriptions that wants the job got a copy. See [`Enqueued::copies`].
     Published,
+    /// A follow-up in another queue, of a store whose [atomicity](super::Atomicity) is the queue: the report is durable, and
+    /// the job will be stored.
+    Deferred,
 }
 
 impl Disposition {
@@ -79,7 +82,8 @@ growing! {
         pub id: JobId,
         /// What happened to the job.
         pub disposition: Disposition,
-        /// State of the stored job; `None` if its retention is over but its unique window is not, and for topics.
+        /// State of the stored job; `None` if its retention is over but its unique window is not, if it is not stored yet, and
+        /// for topics.
         pub state: Option<State>,
         /// The copies that the subscriptions of a topic got; empty if none wants the job, and for other queues.
         pub copies: Vec<TopicCopy>,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::JobId;
 use windlass_core::model::Input;
-use windlass_executor::OpenEdges;
 
 /// All dependencies.
 #[derive(Debug, Default, PartialEq)]
@@ -47,11 +46,11 @@ impl Edges {
         }
     }
 
-    /// The first `limit` open dependencies on a job.
-    pub(crate) fn open_on(&self, upstream: JobId, limit: usize) -> OpenEdges {
+    /// The open dependencies on a job.
+    pub(crate) fn open_on(&self, upstream: JobId) -> impl Iterator<Item = (JobId, u32)> {
         let from = (upstream, JobId::from_bytes([0; 16]), 0);
-        let edges = self.open.range(from..).take_while(|(of, ..)| *of == upstream);
-        OpenEdges::of(edges.map(|(_, dependent, position)| (*dependent, *position)), limit)
+        let edges = self.open.range(from..).take_while(move |(of, ..)| *of == upstream);
+        edges.map(|(_, dependent, position)| (*dependent, *position))
     }
 
     /// All open dependencies: the job that is waited for, and the dependent.

@@ -1,5 +1,6 @@
 //! The engine: core's traits on top of the executor, under one lock.
 
+use crate::outboxes::Outboxes;
 use crate::rows::MemoryRows;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -66,9 +67,35 @@ impl MemoryEngine {
         Ok(Self::able(capabilities().limit_payloads(bytes_max)?, clock, random))
     }
 
+    /// An empty engine like [`with`](Self::with) whose largest atomic step is this.
+    ///
+    /// With [`Atomicity::Queue`], it works like a store that is partitioned by queue: what a step means for other queues, it
+    /// leaves to messages in an outbox. The engine panics if a step touches rows of another queue, so the kit tests on it that
+    /// a partitioned store would work. It has no moves between queues, and no unique keys across queues.
+    pub fn with_atomicity(
+        atomicity: Atomicity,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let by_queue = atomicity == Atomicity::Queue;
+        Self::able(if by_queue { by_queue_only() } else { capabilities() }, clock, random)
+    }
+
+    /// Cuts off about half of all deliveries between queues, for tests: before they begin, or after a message was applied
+    /// and before it is removed, so that it is delivered again.
+    pub fn cut_deliveries(&self, seed: u64) {
+        if let Some(outboxes) = &mut self.executor().rows_mut().outboxes {
+            outboxes.cut(seed);
+        }
+    }
+
     fn able(capabilities: Capabilities, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let epoch = Epoch::random(&*random);
-        let executor = Executor::new(capabilities.clone(), random, MemoryRows::default(), 0);
+        let mut rows = MemoryRows::default();
+        if capabilities.atomicity == Atomicity::Queue {
+            rows.outboxes = Some(Outboxes::default());
+        }
+        let executor = Executor::new(capabilities.clone(), random, rows, 0);
         let executor = Mutex::new(executor);
         let (readied, appended) = (watch::Sender::new(0), watch::Sender::new(0));
         let inner = Inner { capabilities, clock, epoch, executor, readied, appended };
@@ -89,6 +116,10 @@ impl MemoryEngine {
             let mut executor = self.executor();
             let now = self.inner.clock.now();
             let value = act(&mut executor, now)?;
+            if executor.rows().outboxes.as_ref().is_some_and(|outboxes| !outboxes.is_cut()) {
+                // The call has succeeded; maintenance repeats a delivery that fails.
+                drop(executor.deliver_messages(now));
+            }
             let (readied, appended) = (executor.readied(), executor.events_appended());
             publish(&self.inner.readied, readied);
             publish(&self.inner.appended, appended);
@@ -162,14 +193,23 @@ fn publish(to: &watch::Sender<u64>, value: u64) {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
+    plain(Atomicity::Store)
         .with(Capability::GlobalUnique)
-        .with(Capability::FairOrder)
         .with(Capability::Move)
+        .with(Capability::Topics)
+}
+
+/// The capabilities of a store whose atomicity is the queue.
+fn by_queue_only() -> Capabilities {
+    plain(Atomicity::Queue)
+}
+
+fn plain(atomicity: Atomicity) -> Capabilities {
+    Capabilities::new("memory", atomicity, Durability::Volatile)
+        .with(Capability::FairOrder)
         .with(Capability::Limits)
         .with(Capability::Flows)
         .with(Capability::Events)
-        .with(Capability::Topics)
 }
 
 impl Jobs for MemoryEngine {

@@ -32,6 +32,7 @@ mod events;
 mod index;
 mod listing;
 mod meters;
+mod outboxes;
 mod records;
 mod rows;
 

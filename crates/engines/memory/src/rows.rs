@@ -4,6 +4,7 @@ use crate::edges::Edges;
 use crate::events::Events;
 use crate::index::Index;
 use crate::meters::Meters;
+use crate::outboxes::Outboxes;
 use crate::records::Records;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -16,7 +17,7 @@ use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
     Due, Entry, GroupLine, Head, LaneKey, LimitCounts, Line, Maintenance, OpenEdges, Opening,
-    Openings, Rows, UniqueHold, UniqueSlot,
+    Openings, Outbox, Rows, UniqueHold, UniqueSlot,
 };
 
 /// All data of the store.
@@ -26,7 +27,9 @@ pub(crate) struct MemoryRows {
     pub(crate) index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
     meters: Meters,
-    edges: Edges,
+    pub(crate) edges: Edges,
+    /// Only if the atomicity is the queue.
+    pub(crate) outboxes: Option<Outboxes>,
     openings: Openings,
     records: Records,
     removed: RemovedTable,
@@ -34,11 +37,21 @@ pub(crate) struct MemoryRows {
 }
 
 impl Rows for MemoryRows {
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        self.outboxes.as_ref().map(|_| self as &dyn Outbox)
+    }
+
+    fn outbox_mut(&mut self) -> Option<&mut dyn Outbox> {
+        self.outboxes.is_some().then_some(self as &mut dyn Outbox)
+    }
+
     fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+        self.check_job(id);
         Ok(self.jobs.get(&id).map(|entry| read(entry)))
     }
 
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
+        self.check_change_of(id);
         let entry = self.jobs.remove(&id);
         if let Some(entry) = &entry {
             self.index.remove(entry);
@@ -47,6 +60,7 @@ impl Rows for MemoryRows {
     }
 
     fn put(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.check_change(&entry.job.header.queue);
         self.index.insert(&entry);
         self.jobs.insert(entry.id(), entry);
         Ok(())
@@ -57,6 +71,7 @@ impl Rows for MemoryRows {
     }
 
     fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.check_change(&entry.job.header.queue);
         if entry.job.dependencies.total > 0 {
             self.edges.remove(entry.id());
         }
@@ -104,6 +119,7 @@ impl Rows for MemoryRows {
     }
 
     fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        self.check_queue(queue);
         let line = self.index.lines.get(&(queue.clone(), key.to_owned()));
         Ok(line.map_or_else(Line::default, |line| Line {
             holder: line.holder,
@@ -116,10 +132,12 @@ impl Rows for MemoryRows {
     }
 
     fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        self.check_queue(&slot.queue);
         Ok(self.uniques.get(slot).copied())
     }
 
     fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        self.check_queue(&slot.queue);
         match hold {
             Some(hold) => self.uniques.insert(slot, hold),
             None => self.uniques.remove(&slot),
@@ -164,30 +182,36 @@ impl Rows for MemoryRows {
     }
 
     fn inputs(&self, dependent: JobId) -> Result<Vec<Input>> {
+        self.check_job(dependent);
         Ok(self.edges.inputs(dependent).to_vec())
     }
 
     fn inputs_from(&self, dependent: JobId, from: u32, limit: usize) -> Result<Vec<Input>> {
+        self.check_job(dependent);
         let inputs = self.edges.inputs(dependent).iter();
         Ok(inputs.skip(from as usize).take(limit).cloned().collect())
     }
 
     fn input(&self, dependent: JobId, position: u32) -> Result<Option<Input>> {
+        self.check_job(dependent);
         Ok(self.edges.inputs(dependent).get(position as usize).cloned())
     }
 
     fn add_inputs(&mut self, dependent: JobId, from: u32, inputs: Vec<Input>) -> Result<()> {
+        self.check_change_of(dependent);
         self.edges.add(dependent, from, inputs);
         Ok(())
     }
 
     fn set_input(&mut self, dependent: JobId, position: u32, input: Input) -> Result<()> {
+        self.check_change_of(dependent);
         self.edges.set(dependent, position, input);
         Ok(())
     }
 
     fn open_edges(&self, upstream: JobId, limit: usize) -> Result<OpenEdges> {
-        Ok(self.edges.open_on(upstream, limit))
+        let edges = self.edges.open_on(upstream).filter(|(dependent, _)| self.is_here(*dependent));
+        Ok(OpenEdges::of(edges, limit))
     }
 
     fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
@@ -265,6 +289,12 @@ impl Maintenance for MemoryRows {
                 due.extend(self.index.finished.surplus(&(queue.clone(), state), most, limit));
             }
         }
+        if let Some(outboxes) = &self.outboxes {
+            let is_held = |id: &JobId| {
+                self.jobs.get(id).is_some_and(|entry| outboxes.holds(&entry.job.header.queue, *id))
+            };
+            due.retain(|(_, id)| !is_held(id));
+        }
         Ok(first(due, limit))
     }
 
@@ -308,7 +338,7 @@ impl Maintenance for MemoryRows {
             find(format!("unique key {slot:?} is held by {}, which has ended", hold.holder));
         }
         for (upstream, dependent) in self.edges.all_open() {
-            let followed = self.jobs.get(&upstream).is_some_and(|entry| entry.job.followed);
+            let followed = self.is_followed(upstream, dependent);
             if !followed || !self.jobs.contains_key(&dependent) {
                 find(format!("job {dependent} depends on {upstream}, which does not know it"));
             }
@@ -332,7 +362,9 @@ impl Maintenance for MemoryRows {
         for entry in self.jobs.values() {
             let (id, ours) = (entry.id(), entry.job.dependencies.readers);
             let counted = readers.remove(&id).unwrap_or_default();
-            if counted != ours {
+            // The number may be on its way.
+            let is_settled = self.outboxes.as_ref().is_none_or(Outboxes::is_empty);
+            if counted != ours && is_settled {
                 find(format!("job {id} is read by {counted} dependents, not {ours}"));
             }
         }

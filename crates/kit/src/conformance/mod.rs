@@ -647,6 +647,20 @@ suite! { ($)
         a_job_stays_for_each_of_several_readers_however_they_end,
         an_engine_without_flows_refuses_them,
     }
+    across_queues {
+        a_job_runs_after_one_in_another_queue_and_receives_its_result,
+        every_end_reaches_dependents_in_other_queues_by_their_policy,
+        failures_pass_through_queues_in_bounded_steps,
+        follow_ups_in_several_queues_may_depend_on_each_other,
+        children_in_other_queues_wake_their_parent,
+        a_group_in_another_queue_is_joined_or_the_report_is_refused,
+        a_fan_into_another_queue_is_resolved_in_bounded_steps,
+        a_job_stays_until_its_readers_in_other_queues_have_ended,
+        a_follow_up_that_another_queue_refuses_does_not_disappear,
+        a_follow_up_in_another_queue_is_stored_once,
+        a_graph_over_queues_is_stored_whole_or_refused_whole,
+        a_replayed_dependent_waits_for_a_replayed_job_in_another_queue,
+    }
     flows {
         a_graph_is_stored_whole_whatever_the_order_of_its_jobs,
         a_graph_that_is_enqueued_again_changes_nothing,

@@ -24,6 +24,9 @@ pub(super) async fn limits_are_part_of_the_settings(rig: Rig) {
     if !rig.limited(limit.clone()).await {
         return;
     }
+    if !rig.can_share_limits().await {
+        return;
+    }
     rig.configure(Configure::kind(KIND, KindPatch::limits(["l"]))).await;
     let settings = async || rig.engine().settings().await.expect("settings").value;
     let found = settings().await;
@@ -234,6 +237,9 @@ pub(super) async fn a_report_can_hold_its_group_or_its_queue(rig: Rig) {
 
 pub(super) async fn a_report_can_hold_all_limits_of_its_job_or_else_its_queue(rig: Rig) {
     if !rig.limited(Limit::max_running(9)).await {
+        return;
+    }
+    if !rig.can_share_limits().await {
         return;
     }
     // Jobs of the kind run under both limits, others in the queue under one, and those of another queue under none.

@@ -161,6 +161,9 @@ pub(super) async fn a_job_that_waits_for_its_rate_holds_no_slot(rig: Rig) {
     if !rig.can_limit().await {
         return;
     }
+    if !rig.can_share_limits().await {
+        return;
+    }
     for by_group in [false, true] {
         let (slot, rate) = (Limit::max_running(1), rated(Rate::window(1, MINUTE_MS)));
         let limits = match by_group {

@@ -268,6 +268,9 @@ pub(super) async fn a_job_that_waits_for_one_limit_holds_none_of_the_others(rig:
     if !rig.can_limit().await {
         return;
     }
+    if !rig.can_share_limits().await {
+        return;
+    }
     for by_group in [false, true] {
         let one = || match by_group {
             true => Limit::max_running(1).by_group(),
@@ -296,6 +299,9 @@ pub(super) async fn two_limits_without_contention_cost_no_time(rig: Rig) {
     if !rig.can_limit().await {
         return;
     }
+    if !rig.can_share_limits().await {
+        return;
+    }
     let wide = || Limit::max_running(100);
     let limits = [("a", wide().by_group()), ("b", wide()), ("c", wide().by_group())];
     list_for_kinds(&rig, &limits, &[(KIND, &["a", "b", "c"])]).await;
@@ -305,6 +311,9 @@ pub(super) async fn two_limits_without_contention_cost_no_time(rig: Rig) {
 
 pub(super) async fn a_queue_and_a_kind_share_a_limit(rig: Rig) {
     if !rig.limited(Limit::max_running(3).by_group()).await {
+        return;
+    }
+    if !rig.can_share_limits().await {
         return;
     }
     rig.configure(Configure::kind("elsewhere", KindPatch::limits(["l"]))).await;
@@ -322,6 +331,9 @@ pub(super) async fn a_queue_and_a_kind_share_a_limit(rig: Rig) {
 
 pub(super) async fn a_paused_queue_holds_no_slots_of_a_shared_limit(rig: Rig) {
     if !rig.limited(Limit::max_running(1).by_group()).await {
+        return;
+    }
+    if !rig.can_share_limits().await {
         return;
     }
     rig.configure(Configure::queue("other", QueuePatch::limits(["l"]))).await;

@@ -31,6 +31,8 @@ use worker::Worker;
 
 /// The queue that all clients use.
 const QUEUE: &str = "drive";
+/// The queue of some of the jobs that run after others.
+const OTHER: &str = "drive_other";
 /// Session TTL without a heartbeat.
 const TTL_MS: u64 = 12 * SECOND_MS;
 /// How far the clock advances at a time while clients are running.
@@ -215,7 +217,7 @@ impl Stage {
             let mut done = 0;
             for claim_no in 1.. {
                 let by = Claimant::Session { session: session.clone(), claim_no };
-                let claim = Claim::new(by, QUEUE, CLAIM_BATCH_MAX);
+                let claim = Claim::new(by, QUEUE, CLAIM_BATCH_MAX).queue(OTHER, CLAIM_BATCH_MAX);
                 let jobs = engine.claim(claim).await.expect("claim").value.jobs;
                 if jobs.is_empty() || claim_no > u64::from(DRAIN_ROUNDS_MAX) {
                     break;
@@ -247,8 +249,10 @@ async fn complete(engine: &Recorded, jobs: Vec<ClaimedJob>) {
 pub async fn drive(subject: Subject, load: Load) -> Driven {
     let mut changes = Vec::new();
     if let Some(ms) = load.retention_ms {
-        let patch = QueuePatch::retention(Retention::uniform_ms(ms));
-        changes.push(Configure::queue(QUEUE, patch));
+        for queue in [QUEUE, OTHER] {
+            let patch = QueuePatch::retention(Retention::uniform_ms(ms));
+            changes.push(Configure::queue(queue, patch));
+        }
     }
     if let Some(rule) = load.limit {
         changes.push(Configure::limit(QUEUE, Limit::new(rule).by_group()));
@@ -285,7 +289,9 @@ pub async fn drive(subject: Subject, load: Load) -> Driven {
     let history = stage.diary.history();
     let engine = &*stage.subject.engine;
     let mut end = Snapshot::read(engine, history.wanted()).await.expect("get");
-    end.add_queue(engine, QUEUE).await.expect("list");
+    for queue in [QUEUE, OTHER] {
+        end.add_queue(engine, queue).await.expect("list");
+    }
     Driven { history, end }
 }
 

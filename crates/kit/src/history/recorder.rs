@@ -134,6 +134,10 @@ fn admission(id: JobId, answer: &Item<Enqueued>) -> Admission {
         Ok(Enqueued { disposition: Disposition::Replaced(old), state: Some(state), .. }) => {
             Admission::Stored { state: *state, replaced: Some(*old) }
         }
+        // It will be stored, and has to wait until then.
+        Ok(Enqueued { disposition: Disposition::Deferred, .. }) => {
+            Admission::Stored { state: State::Scheduled, replaced: None }
+        }
         Ok(Enqueued { id: there, state: Some(state), .. }) if *there == id => {
             Admission::Stored { state: *state, replaced: None }
         }

@@ -4,7 +4,7 @@
 //! every job before it ended; one that is blocked waits for a job that has not ended; and whatever an input says is what
 //! the job before it was seen to be.
 
-use crate::rig::Rig;
+use crate::rig::{QUEUE, Rig};
 use crate::subject::Subject;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,27 +12,33 @@ use proptest_state_machine::ReferenceStateMachine;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::JobId;
 use windlass_core::engine::{
-    Capability, Change, ClaimedJob, Get, Outcome, SessionId, SettleItem, Work,
+    Atomicity, Capability, Change, ClaimedJob, Enqueue, Get, Outcome, SessionId, SettleItem, Work,
 };
 use windlass_core::limits::CLAIM_BATCH_MAX;
 use windlass_core::model::{
-    Dependency, Due, Finish, Job, JobError, Join, NewJob, OnFailure, State,
+    Dependency, Due, Finish, Job, JobError, Join, Name, NewJob, OnFailure, State,
 };
 
 /// Maximum number of jobs in a story.
 const JOBS_MAX: usize = 60;
+
+/// The queue of some of the jobs; the others are in the default one.
+const OTHER: &str = "there";
 
 /// A job that another one adds.
 fn member() -> NewJob {
     Rig::job().max_attempts(2).max_crashes(1)
 }
 
+/// A new job: the jobs before it with their policies, and whether it is in the other queue.
+type Node = (Vec<(usize, usize)>, bool);
+
 /// One step.
 #[derive(Clone, Debug)]
 pub(super) enum FlowOp {
     /// Stores a graph of new jobs: each names jobs before it, of the graph or of the story, by how far back they are.
     Graph {
-        nodes: Vec<Vec<(usize, usize)>>,
+        nodes: Vec<Node>,
         delay_ms: u64,
     },
     Claim {
@@ -69,7 +75,7 @@ impl ReferenceStateMachine for FlowStory {
         let edges = vec((0..12_usize, 0..OnFailure::ALL.len()), 0..4);
         let delay = prop_oneof![4 => Just(0), 1 => Just(1_500_u64)];
         prop_oneof![
-            6 => (vec(edges, 1..5), delay)
+            6 => (vec((edges, proptest::bool::weighted(0.4)), 1..5), delay)
                 .prop_map(|(nodes, delay_ms)| FlowOp::Graph { nodes, delay_ms }),
             6 => (1..6_u32).prop_map(|limit| FlowOp::Claim { limit }),
             10 => (0..64_usize, 0..9_usize)
@@ -135,7 +141,7 @@ impl Play {
         match op {
             FlowOp::Graph { nodes, delay_ms } => self.graph(nodes, *delay_ms).await,
             FlowOp::Claim { limit } => {
-                self.running.extend(self.rig.take(&self.session, *limit).await);
+                self.claim(*limit).await;
                 Ok(())
             }
             FlowOp::Settle { lease, outcome } => self.settle(*lease, *outcome).await,
@@ -156,14 +162,27 @@ impl Play {
         }
     }
 
-    async fn graph(&mut self, nodes: &[Vec<(usize, usize)>], delay_ms: u64) -> Result<(), String> {
+    async fn claim(&mut self, limit: u32) {
+        for queue in [QUEUE, OTHER] {
+            self.running.extend(self.rig.take_from(&self.session, queue, limit).await);
+        }
+    }
+
+    /// Whether jobs of several queues cannot change in one step.
+    fn is_by_queue(&self) -> bool {
+        self.rig.engine().capabilities().atomicity < Atomicity::Store
+    }
+
+    async fn graph(&mut self, nodes: &[Node], delay_ms: u64) -> Result<(), String> {
         if self.ids.len() + nodes.len() > JOBS_MAX {
             return Ok(());
         }
         let mut ids = self.ids.clone();
         let mut jobs: Vec<NewJob> = Vec::new();
-        for edges in nodes {
-            let mut job = Rig::job().max_attempts(2).max_crashes(1).due(Due::After(delay_ms));
+        for (edges, is_elsewhere) in nodes {
+            let queue = if *is_elsewhere { OTHER } else { QUEUE };
+            let mut job =
+                Rig::job().queue(queue).max_attempts(2).max_crashes(1).due(Due::After(delay_ms));
             let mut after = BTreeSet::new();
             for (back, policy) in edges {
                 let Some(place) = ids.len().checked_sub(1 + back) else { continue };
@@ -175,6 +194,9 @@ impl Play {
             let id = Rig::fresh_id();
             ids.push(id);
             jobs.push(job.id(id));
+        }
+        if self.is_by_queue() {
+            return self.one_by_one(jobs).await;
         }
         // The order of the request does not matter.
         jobs.reverse();
@@ -190,6 +212,20 @@ impl Play {
                 }
             }
             Some(error) => return Err(format!("a graph is refused: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Enqueues each job by itself.
+    async fn one_by_one(&mut self, jobs: Vec<NewJob>) -> Result<(), String> {
+        let stored = self.rig.engine().enqueue(Enqueue::each(jobs)).await.expect("enqueue").value;
+        for item in stored {
+            match item {
+                Ok(stored) => self.ids.push(stored.id),
+                // A job before it was discarded, or refused.
+                Err(error) if error.code() == "invalid" => {}
+                Err(error) => return Err(format!("a job is refused: {error}")),
+            }
         }
         Ok(())
     }
@@ -213,7 +249,9 @@ impl Play {
             let room = JOBS_MAX.saturating_sub(self.ids.len());
             for child in 0..(lease % 4).min(room) {
                 let policy = OnFailure::ALL[(lease + child) % OnFailure::ALL.len()];
-                item = item.follow_up(member().joins(Join::SELF.on_failure(policy)));
+                let queue = [QUEUE, OTHER][(lease + child) / 2 % 2];
+                let child = member().queue(queue).joins(Join::SELF.on_failure(policy));
+                item = item.follow_up(child);
             }
         }
         let settled =
@@ -226,8 +264,11 @@ impl Play {
     async fn add_to_group(&mut self, job: &ClaimedJob, number: usize) -> Result<(), String> {
         let group = self.ids[number % self.ids.len()];
         let found = self.rig.find(group).await;
-        let is_open =
-            found.is_some_and(|found| found.state.is_waiting() && found.dependencies.open > 0);
+        let is_reachable = |queue: &Name| !self.is_by_queue() || *queue == job.header.queue;
+        let is_open = found.is_some_and(|found| {
+            let is_blocked = found.state.is_waiting() && found.dependencies.open > 0;
+            is_blocked && is_reachable(&found.header.queue)
+        });
         let done =
             |job: &ClaimedJob| SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE);
         let item = done(job).follow_up(member().joins(Join::to(group)));
@@ -331,7 +372,7 @@ impl Play {
         }
         for _ in 0..=2 * JOBS_MAX {
             self.rig.pass(2_000).await;
-            self.running.extend(self.rig.take(&self.session, CLAIM_BATCH_MAX).await);
+            self.claim(CLAIM_BATCH_MAX).await;
             if self.running.is_empty() {
                 break;
             }

@@ -1,6 +1,6 @@
 //! A producer: enqueues batches, repeats unanswered ones, and changes some of its jobs.
 
-use super::{QUEUE, Stage, happens};
+use super::{OTHER, QUEUE, Stage, happens};
 use crate::history::recorder::Recorded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,6 +98,10 @@ impl Producer {
     /// Lets a job run after some of those before it. A job that was refused or discarded is not there to wait for, and the
     /// enqueue is refused.
     fn dependent(&self, mut job: NewJob) -> NewJob {
+        if self.stage.load.limit.is_none() && happens(&self.random, 300) {
+            // Keys order the jobs of one queue.
+            (job.queue, job.key) = (OTHER.into(), None);
+        }
         let policies = OnFailure::ALL;
         let mut after = Vec::new();
         for _ in 0..=self.random.below(2) {

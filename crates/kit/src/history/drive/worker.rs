@@ -1,6 +1,6 @@
 //! A worker: claims, reports, repeats unanswered calls, sends heartbeats, stalls and dies.
 
-use super::{QUEUE, Stage, TTL_MS, happens};
+use super::{OTHER, QUEUE, Stage, TTL_MS, happens};
 use crate::history::recorder::Recorded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -130,7 +130,10 @@ impl Worker {
     fn next_claim(&mut self, session: &SessionId) -> Claim {
         self.claim_no += 1;
         let by = Claimant::Session { session: session.clone(), claim_no: self.claim_no };
-        Claim::new(by, QUEUE, 1 + self.random.below(CLAIM_MAX) as u32)
+        // One queue per claim: engines are faster then, and this is what is tested.
+        let other = self.stage.load.dependencies && happens(&self.random, 250);
+        let queue = if other { OTHER } else { QUEUE };
+        Claim::new(by, queue, 1 + self.random.below(CLAIM_MAX) as u32)
     }
 
     fn claimed(&mut self, claim: Claim, answer: Result<Claimed>) {
