@@ -1,5 +1,6 @@
 //! Exit codes of the program, and how errors are printed. Knows nothing of single commands.
 
+use crate::ids::Unresolved;
 use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::Error as EngineError;
@@ -33,6 +34,7 @@ pub(crate) struct NoStore(pub(crate) windlass::Url);
 /// Prints an error to stderr, as JSON if `json`, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let message = sentence(error);
+    let message = crate::hints::complete(&message);
     if json {
         eprintln!("{}", json!({ "error": { "code": code(error), "message": message } }));
     } else {
@@ -49,6 +51,9 @@ pub(crate) fn code(error: &anyhow::Error) -> &'static str {
     let known = |cause: &(dyn std::error::Error + 'static)| {
         if cause.is::<NoStore>() {
             return Some("no_store");
+        }
+        if let Some(unresolved) = cause.downcast_ref::<Unresolved>() {
+            return Some(unresolved.code());
         }
         let ours = cause.downcast_ref::<windlass::Error>().map(windlass::Error::code);
         ours.or_else(|| cause.downcast_ref::<EngineError>().map(EngineError::code))

@@ -14,14 +14,20 @@ const SECONDS: [f64; 14] =
 /// scrapes `/metrics`.
 const AGGREGATE_EVERY: Duration = Duration::from_secs(5);
 
-/// Installs the recorder. Call once, inside the runtime.
+/// Installs the recorder, for a server. Call once, inside the runtime.
 pub(crate) fn install() -> Result<Exporter> {
+    let handle = record()?;
+    Ok(Exporter::new(move || handle.render()))
+}
+
+/// Installs the recorder. Call once, inside the runtime.
+pub(crate) fn record() -> Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(|builder| builder.install_recorder())
         .context("cannot record metrics")?;
     tokio::spawn(aggregate(handle.clone()));
-    Ok(Exporter::new(move || handle.render()))
+    Ok(handle)
 }
 
 async fn aggregate(handle: PrometheusHandle) {

@@ -2,8 +2,8 @@
 
 use crate::config::{Config, Inputs};
 use crate::exit::NoStore;
-use crate::operator;
-use anyhow::{Context as _, Result};
+use crate::{hints, operator, output};
+use anyhow::{Context as _, Result, bail};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Common {
         long,
         global = true,
         visible_alias = "url",
-        env = "WINDLASS_STORE",
+        env = STORE_VARIABLE,
         hide_env_values = true,
         value_name = "URL"
     )]
@@ -30,12 +30,53 @@ pub(crate) struct Common {
     /// Configuration file [default: ./windlass.toml if it exists, or WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// Print JSON
+    /// Print JSON: the documents of the HTTP API
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print results and errors only, without notes and progress
+    #[arg(long, global = true)]
+    quiet: bool,
 }
 
+/// Environment variable with the URL of the store.
+const STORE_VARIABLE: &str = "WINDLASS_STORE";
+
 impl Common {
+    /// Applies the options that concern all output.
+    pub(crate) fn prepare(&self) {
+        if self.quiet {
+            output::be_quiet();
+        }
+        // A store that is set in the environment or found by default is also that of the next command.
+        let store = self.store.as_ref().filter(|_| self.is_store_given());
+        let flags = match (store, &self.config) {
+            // Without the password. An invalid URL is reported by the command itself.
+            (Some(store), _) => store.parse::<Url>().ok().map(|url| ("--store", url.to_string())),
+            (None, Some(config)) if self.store.is_none() => {
+                Some(("--config", config.display().to_string()))
+            }
+            (None, _) => None,
+        };
+        hints::set(&flags.into_iter().collect::<Vec<_>>());
+    }
+
+    /// Whether the store was given on the command line, and not only by the environment.
+    fn is_store_given(&self) -> bool {
+        self.store.is_some() && std::env::var(STORE_VARIABLE).ok() != self.store
+    }
+
+    /// The same options with the store as an argument of the command; an error if both are given.
+    pub(crate) fn at(&self, store: Option<String>) -> Result<Self> {
+        let mut common = self.clone();
+        if let Some(store) = store {
+            if self.is_store_given() {
+                bail!("the store is given twice: as an argument, and with --store");
+            }
+            common.store = Some(store);
+        }
+        Ok(common)
+    }
+
     /// The URL of the store. Not parsed by clap, whose error messages would show the value: it may contain a
     /// password.
     pub(crate) fn url(&self) -> Result<Url> {

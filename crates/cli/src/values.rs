@@ -7,6 +7,7 @@ use windlass_core::engine::Field;
 use windlass_core::limits::CHECK_PER_MILLE;
 use windlass_core::model::Order;
 use windlass_core::policy::Backoff;
+use windlass_core::time::InvalidTime;
 
 /// Units of time, in milliseconds.
 pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
@@ -93,9 +94,40 @@ pub(crate) fn per_mille(text: &str) -> Result<u32, String> {
 
 /// Parses a time in RFC 3339 format.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
-    chrono::DateTime::parse_from_rfc3339(text)
-        .map(|at| Timestamp::from_millis(at.timestamp_millis()))
-        .map_err(|_| format!("invalid time {text:?}; write it like 2030-01-31T09:00:00Z"))
+    text.parse().map_err(|error: InvalidTime| error.to_string())
+}
+
+/// A time: absolute, or relative to now on the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(Timestamp),
+    Ago(u64),
+    Ahead(u64),
+}
+
+impl When {
+    /// The time, if it is `now`.
+    pub(crate) const fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ms) => now.minus(ms),
+            Self::Ahead(ms) => now.plus(ms),
+        }
+    }
+}
+
+/// Parses a time: `2030-01-31T09:00:00Z`, `1h` (an hour ago), `+1h` (in an hour) or `now`.
+pub(crate) fn when(text: &str) -> Result<When, String> {
+    let relative = match text.strip_prefix('+') {
+        Some(ahead) => duration_ms(ahead).map(When::Ahead),
+        None if text == "now" => Ok(When::Ago(0)),
+        None => duration_ms(text).map(When::Ago),
+    };
+    relative.or_else(|_| instant(text).map(When::At)).map_err(|_| {
+        format!(
+            "invalid time {text:?}; write it like 2030-01-31T09:00:00Z, 1h (an hour ago) or +1h (in an hour)"
+        )
+    })
 }
 
 /// Parses a field and its value: `payload.customer=42`.
@@ -208,6 +240,17 @@ mod tests {
         assert_eq!((&*name.to_string(), &*value), ("payload.customer", "a=b"));
         for bad in ["payload.customer", "customer=1", "blob.x=1", "payload.=1"] {
             assert!(field(bad).unwrap_err().contains("payload.customer"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_absolute_or_relative() {
+        let now = Timestamp::from_millis(10_000);
+        let at = |text| when(text).map(|when| when.at(now).as_millis());
+        assert_eq!(at("1970-01-01T00:00:01Z"), Ok(1_000));
+        assert_eq!((at("2s"), at("+2s"), at("now")), (Ok(8_000), Ok(12_000), Ok(10_000)));
+        for wrong in ["", "+", "-1h", "yesterday", "2030-01-31", "1"] {
+            assert!(when(wrong).unwrap_err().contains("+1h"), "{wrong}");
         }
     }
 

@@ -61,7 +61,9 @@ fn a_key_is_shown_once_listed_without_its_secret_and_revoked_by_its_id() {
         ["keys", "create", "--name", "brief", "--may", "view", "--expires", "90d", "--json"];
     let brief: serde_json::Value =
         serde_json::from_str(&ok(&windlass(&store, None, &expires))).unwrap();
-    assert!(brief["key"].as_str().unwrap().starts_with("wl_") && brief["expires_at"].is_string());
+    assert!(
+        brief["secret"].as_str().unwrap().starts_with("wl_") && brief["expires_at"].is_string()
+    );
     let listed = ok(&windlass(&store, None, &["keys", "list"]));
     assert!(listed.contains(id) && listed.contains("enqueue:invoice,work:mail"), "{listed}");
     assert!(listed.contains("expires"), "{listed}");
@@ -70,16 +72,17 @@ fn a_key_is_shown_once_listed_without_its_secret_and_revoked_by_its_id() {
     assert!(ok(&windlass(&store, None, &["keys", "list"])).contains("revoked"));
     let audit = ok(&windlass(&store, None, &["audit", "--action", "key", "--json"]));
     let audit: serde_json::Value = serde_json::from_str(&audit).unwrap();
-    let actions: Vec<_> = audit.as_array().unwrap().iter().map(|it| &it["action"]).collect();
+    let actions: Vec<_> =
+        audit["actions"].as_array().unwrap().iter().map(|it| &it["action"]).collect();
     assert_eq!(actions, ["key.revoke", "key.create", "key.create"], "{audit}");
-    assert!(audit[0]["who"].as_str().unwrap().starts_with("cli:"), "{audit}");
+    assert!(audit["actions"][0]["who"].as_str().unwrap().starts_with("cli:"), "{audit}");
 
     for (may, says) in [("admni", "use enqueue:KIND"), ("enqueue:a b", "may.enqueue")] {
         let refused = windlass(&store, None, &["keys", "create", "--name", "x", "--may", may]);
         assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{refused:?}");
     }
     let unknown = windlass(&store, None, &["keys", "revoke", "missing"]);
-    assert!(text(&unknown.stderr).contains("there is no such key"), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("does not exist"), "{unknown:?}");
 }
 
 #[test]

@@ -48,6 +48,16 @@ pub enum Error {
         /// The requested id.
         id: JobId,
     },
+    /// Something that has a name does not exist: a schedule, a limit, a key.
+    #[error("{what} {name:?} does not exist; {hint}")]
+    Missing {
+        /// The type of thing.
+        what: &'static str,
+        /// The requested name or id.
+        name: String,
+        /// The way out.
+        hint: &'static str,
+    },
     /// The lease is not the job's current one. The report is not recorded.
     #[error(
         "the lease on job {id} is lost: it ran out, or the job was cancelled or given to another \
@@ -214,7 +224,7 @@ impl Error {
         match self {
             Self::Invalid { .. } => "invalid",
             Self::TooLarge { .. } => "too_large",
-            Self::NotFound { .. } => "not_found",
+            Self::NotFound { .. } | Self::Missing { .. } => "not_found",
             Self::LeaseLost { .. } => "lease_lost",
             Self::SessionLost { .. } => "session_lost",
             Self::Duplicate { .. } => "duplicate",
@@ -242,6 +252,11 @@ impl Error {
         expected: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self::Invalid { field: field.into(), value: shown(value), expected: expected.into() }
+    }
+
+    /// An error about something that does not exist.
+    pub fn missing(what: &'static str, name: impl Into<String>, hint: &'static str) -> Self {
+        Self::Missing { what, name: name.into(), hint }
     }
 
     /// When to retry, if the error says so.

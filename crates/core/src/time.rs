@@ -2,9 +2,10 @@
 
 pub(crate) mod as_millis;
 mod convert;
+mod format;
 
-use serde::{Deserialize, Serialize};
-use std::fmt;
+pub use format::InvalidTime;
+
 use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -39,11 +40,9 @@ pub fn rough_span(ms: u64) -> String {
 
 /// A time of the store's clock: milliseconds since the Unix epoch.
 ///
-/// Arithmetic saturates, because a timestamp that wrapped around would make a job due in the past.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
+/// Arithmetic saturates, because a timestamp that wrapped around would make a job due in the past. As text and in JSON,
+/// it is RFC 3339 in UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -104,16 +103,6 @@ impl Sub for Timestamp {
     /// The time since an earlier timestamp; zero if it is not earlier.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_millis(self.since(earlier))
-    }
-}
-
-impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC; the bare number if the year cannot be represented.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match chrono::DateTime::from_timestamp_millis(self.0) {
-            Some(at) => f.write_str(&at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)),
-            None => write!(f, "{}ms", self.0),
-        }
     }
 }
 

@@ -39,6 +39,7 @@ mod budget;
 mod connections;
 mod dashboard;
 mod disk;
+pub mod documents;
 mod event_stream;
 mod handle;
 mod health;

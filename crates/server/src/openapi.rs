@@ -79,7 +79,8 @@ fn info() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "summary": "Durable background jobs.",
         "description": "Once an enqueue is acknowledged, the job completes or is visibly dead.\n\n\
-            Instants are milliseconds since the Unix epoch on the store's clock; durations end in `_ms`. \
+            Instants are RFC 3339 on the store's clock, in requests also milliseconds since the Unix epoch; \
+            durations end in `_ms`. \
             Requests are strict: an unknown field is refused and named. Clients ignore fields of replies \
             that they do not know. In batches each item has its own answer, in order, with status 200 for \
             the whole. Errors are RFC 9457 problems; match on `code`.",

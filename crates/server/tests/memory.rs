@@ -85,8 +85,8 @@ async fn a_request_costs_a_small_multiple_of_its_own_size() {
         ("/v1/dead/replay", r#"{"ids":["#, &id, "]}"),
         ("/v1/dead/discard", r#"{"ids":["#, &id, "]}"),
         ("/v1/settings", r#"{"items":["#, r#"{"queue":{"name":"q","set":{}}}"#, "]}"),
-        ("/v1/records", r#"{"items":["#, r#"{"get":{"key":"k"}}"#, "]}"),
-        ("/v1/records", r#"{"items":["#, &entries, "]}"),
+        ("/internal/records", r#"{"items":["#, r#"{"get":{"key":"k"}}"#, "]}"),
+        ("/internal/records", r#"{"items":["#, &entries, "]}"),
     ];
     let before = status("VmRSS");
     for (path, begin, item, end) in floods {

@@ -29,6 +29,10 @@ pub struct AuditList {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub from: Option<Timestamp>,
+    /// Time before which the entries are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
+    pub until: Option<Timestamp>,
     /// The `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]

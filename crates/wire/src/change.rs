@@ -76,17 +76,18 @@ pub struct Edits {
 }
 
 impl Edits {
-    fn into_core(self) -> Result<engine::Edits> {
+    /// Converts to the core edits.
+    pub fn into_core(self) -> Result<engine::Edits> {
         let why = "a replay can edit payload and checkpoint";
-        absent(&self.parts.blob, "edits.parts.blob", why)?;
-        absent(&self.parts.metadata, "edits.parts.metadata", why)?;
-        absent(&self.parts.result, "edits.parts.result", why)?;
+        absent(&self.parts.blob, "parts.blob", why)?;
+        absent(&self.parts.metadata, "parts.metadata", why)?;
+        absent(&self.parts.result, "parts.result", why)?;
         let mut edits = engine::Edits::default();
-        edits.payload = edit_in(self.parts.payload, "edits.parts.payload")?;
-        edits.checkpoint = edit_in(self.parts.checkpoint, "edits.parts.checkpoint")?;
+        edits.payload = edit_in(self.parts.payload, "parts.payload")?;
+        edits.checkpoint = edit_in(self.parts.checkpoint, "parts.checkpoint")?;
         edits.priority = self.priority;
         edits.policy = self.policy.map(Into::into);
-        edits.due = due_in(self.delay_ms, self.run_at).map_err(|error| error.within("edits"))?;
+        edits.due = due_in(self.delay_ms, self.run_at)?;
         edits.queue = self.queue;
         edits.confirm = self.confirm;
         Ok(edits)
@@ -106,13 +107,12 @@ impl From<engine::Edits> for Edits {
 
 /// A change of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"change": "cancel"}))))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"id": "0190f5f6-6f3c-7d9b-9d0c-7b1f6a3f0c11", "change": "cancel"}))))]
 #[serde(deny_unknown_fields)]
 pub struct JobChange {
-    /// The job; omit it if the path contains the id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
-    pub id: Option<JobId>,
+    /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
+    pub id: JobId,
     /// The type of change.
     pub change: Change,
     /// New priority, for `reprioritise`.
@@ -148,20 +148,8 @@ pub struct JobChange {
 }
 
 impl JobChange {
-    /// Converts to the core change, for the job in `id`.
+    /// Converts to the core change.
     pub fn into_core(self) -> Result<engine::ChangeItem> {
-        let needed = || Error::invalid("id", "missing", "give the id of the job");
-        let id = self.id.ok_or_else(needed)?;
-        self.of(id)
-    }
-
-    /// Converts to the core change, for the job in the path.
-    pub fn into_core_of(self, id: JobId) -> Result<engine::ChangeItem> {
-        absent(&self.id, "id", "the path contains the id")?;
-        self.of(id)
-    }
-
-    fn of(self, id: JobId) -> Result<engine::ChangeItem> {
         if self.change != Change::Reprioritise {
             absent(&self.priority, "priority", "only `reprioritise` has a priority")?;
         }
@@ -198,11 +186,12 @@ impl JobChange {
                 model::Signal::from(self.signal.ok_or_else(needed)?).into()
             }
             Change::Replay => {
-                engine::Change::Replay(Box::new(self.edits.unwrap_or_default().into_core()?))
+                let edits = self.edits.unwrap_or_default().into_core();
+                engine::Change::Replay(Box::new(edits.map_err(|error| error.within("edits"))?))
             }
             Change::Discard => engine::Change::Discard,
         };
-        let mut item = engine::ChangeItem::new(id, change);
+        let mut item = engine::ChangeItem::new(self.id, change);
         (item.if_state, item.queue_hint) = (self.if_state, self.queue_hint);
         Ok(item)
     }
@@ -214,7 +203,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
     /// Fails for changes in core that this protocol version cannot express.
     fn try_from(item: engine::ChangeItem) -> Result<Self> {
         let mut request = Self {
-            id: Some(item.id),
+            id: item.id,
             change: Change::Cancel,
             priority: None,
             queue: None,

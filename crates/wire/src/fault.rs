@@ -23,8 +23,16 @@ pub enum Fault {
         limit: u64,
         hint: String,
     },
+    /// A job by its id, or anything else by its name.
     NotFound {
-        id: JobId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<JobId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        what: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
     },
     LeaseLost {
         id: JobId,
@@ -161,7 +169,12 @@ impl Fault {
             Self::TooLarge { field, size, limit, hint } => {
                 Error::TooLarge { field: field.into(), size, limit, hint: known(&hint) }
             }
-            Self::NotFound { id } => Error::NotFound { id },
+            Self::NotFound { id: Some(id), .. } => Error::NotFound { id },
+            Self::NotFound { id: None, what, name, hint } => Error::Missing {
+                what: intern(&what.unwrap_or_default(), "resource"),
+                name: name.unwrap_or_default(),
+                hint: known(&hint.unwrap_or_default()),
+            },
             Self::LeaseLost { id } => Error::LeaseLost { id },
             Self::SessionLost { session } => Error::SessionLost { session },
             Self::Duplicate { key, holder } => Error::Duplicate { key, holder },
@@ -209,7 +222,15 @@ impl From<Error> for Fault {
             Error::TooLarge { field, size, limit, hint } => {
                 Self::TooLarge { field: field.into(), size, limit, hint: hint.into() }
             }
-            Error::NotFound { id } => Self::NotFound { id },
+            Error::NotFound { id } => {
+                Self::NotFound { id: Some(id), what: None, name: None, hint: None }
+            }
+            Error::Missing { what, name, hint } => Self::NotFound {
+                id: None,
+                what: Some(what.to_owned()),
+                name: Some(name),
+                hint: Some(hint.to_owned()),
+            },
             Error::LeaseLost { id } => Self::LeaseLost { id },
             Error::SessionLost { session } => Self::SessionLost { session },
             Error::Duplicate { key, holder } => Self::Duplicate { key, holder },
@@ -282,6 +303,7 @@ pub(crate) mod tests {
             Error::invalid("jobs[3].kind", "a b", "use letters"),
             Error::TooLarge { field: "blob".into(), size: 2, limit: 1, hint },
             Error::NotFound { id },
+            Error::missing("schedule", "daily", hint),
             Error::LeaseLost { id },
             Error::SessionLost { session: "ü".into() },
             Error::Duplicate { key: "k\"".into(), holder: id },

@@ -5,10 +5,12 @@ use crate::job::Job;
 use crate::new_job::NewJob;
 #[cfg(feature = "openapi")]
 use crate::openapi;
+use crate::page::PageQuery;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use windlass_core::engine::Cursor;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{self, Name};
 use windlass_core::{Error, JobId, Result, check_name};
@@ -125,16 +127,37 @@ pub struct Flow {
     pub states: BTreeMap<String, u64>,
     /// The jobs with what they run `after`, without parts: each after those that it depends on.
     pub jobs: Vec<Job>,
+    /// Cursor of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
+    pub next: Option<Cursor>,
 }
 
 impl Flow {
     /// The view of a flow.
     pub fn new(flow: Name, jobs: Vec<model::Job>) -> Self {
+        let states = Self::states(&jobs);
+        Self { flow, states, jobs: jobs.into_iter().map(Into::into).collect(), next: None }
+    }
+
+    /// A page of a flow, with the states of all its jobs. The cursor is a position: the order of the jobs changes if
+    /// jobs are added.
+    pub fn page(flow: Name, mut jobs: Vec<model::Job>, page: &PageQuery) -> Result<Self> {
+        let states = Self::states(&jobs);
+        let first = page.position()?.min(jobs.len());
+        let last = first.saturating_add(page.limit()?);
+        let next = (last < jobs.len()).then(|| Cursor::new(last.to_string()));
+        jobs.truncate(last);
+        let jobs = jobs.into_iter().skip(first).map(Into::into).collect();
+        Ok(Self { flow, states, jobs, next })
+    }
+
+    fn states(jobs: &[model::Job]) -> BTreeMap<String, u64> {
         let mut states = BTreeMap::new();
-        for job in &jobs {
+        for job in jobs {
             *states.entry(job.state.as_str().to_owned()).or_default() += 1;
         }
-        Self { flow, states, jobs: jobs.into_iter().map(Into::into).collect() }
+        states
     }
 }
 

@@ -287,6 +287,16 @@ impl Job {
         }
     }
 
+    /// The status of the job: without its parts, result, error, history and log, and without the results of other jobs.
+    #[must_use]
+    pub fn status(mut self) -> Self {
+        (self.payload, self.payload_base64, self.parts) = (None, None, Parts::default());
+        (self.result, self.result_base64, self.error) = (None, None, None);
+        (self.continuation, self.after) = (None, Vec::new());
+        (self.history, self.log) = (Vec::new(), Vec::new());
+        self
+    }
+
     /// Converts to the core job.
     pub fn into_core(mut self) -> Result<model::Job> {
         let result = (self.result.take(), self.result_base64.take(), self.parts.result.take());

@@ -8,7 +8,7 @@ use crate::{is_default, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::Timestamp;
-use windlass_core::engine;
+use windlass_core::engine::{self, Cursor};
 use windlass_core::model::{self, KindSettings};
 use windlass_core::policy;
 
@@ -293,13 +293,17 @@ impl From<&policy::Breaker> for Breaker {
     }
 }
 
-/// All kinds with jobs, settings or rules.
+/// A page of the kinds with jobs, settings or rules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Kinds {
     /// The kinds, sorted by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::KindOverview>))]
     pub kinds: Vec<KindOverview>,
+    /// Cursor of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
+    pub next: Option<Cursor>,
 }
 
 /// A kind: its settings, statistics, rules and circuit breaker.

@@ -7,7 +7,8 @@
 //!
 //! - Requests are strict: an unknown field is refused by name, because an option without effect is an
 //!   error. Replies are lenient: clients ignore unknown fields.
-//! - Instants are milliseconds since the Unix epoch on the store's clock; durations end in `_ms`.
+//! - Instants are RFC 3339 on the store's clock, and requests may contain milliseconds since the Unix epoch instead.
+//!   Durations end in `_ms`.
 //! - Bytes that are JSON are sent as JSON, byte for byte; all others as base64 ([`Part`]).
 //! - The stamp of a reply (the store's time and epoch) is sent in the headers [`NOW_HEADER`] and
 //!   [`EPOCH_HEADER`], so that bodies contain only the requested data.
@@ -37,6 +38,7 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod actions;
 mod audit;
 mod bounded;
 mod bulk;
@@ -56,12 +58,14 @@ mod history;
 mod intern;
 mod item;
 mod job;
+mod keys;
 mod kinds;
 mod limit;
 mod maintain;
 mod new_job;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+mod page;
 mod part;
 mod policy;
 mod query;
@@ -79,6 +83,7 @@ mod signal;
 mod topic;
 mod update;
 
+pub use actions::{IfState, Move, Reprioritise, Reschedule};
 pub use audit::{Action, AuditList, AuditPage};
 pub use bulk::{Bulk, BulkChange, Bulks, JobFilter, NewBulk};
 pub use capabilities::{Capabilities, PROTOCOL};
@@ -96,6 +101,7 @@ pub use health::{Alive, Disk, StoreHealth};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};
 pub use item::{Empty, Item, Items, Nothing, into_items};
 pub use job::{Import, Job, Jobs, Page};
+pub use keys::{CreatedKey, Key, Keys, NewKey};
 pub use kinds::{
     Breaker, BreakerPolicy, BreakerWord, CheckRule, Checks, KindOverview, KindRules, Kinds,
     PriorityRule,
@@ -103,6 +109,7 @@ pub use kinds::{
 pub use limit::{GroupStats, Limit, LimitView, Limits, Rate, Rule, Take, Took};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
+pub use page::PageQuery;
 pub use part::{Envelope, Part, PartEdits, Parts};
 pub use policy::{Backoff, KeepMax, Policy, Retention, Unique};
 pub use query::{Get, GetOne, Lane, LanePriority, List, Order, Stats, StatsQuery, Worker, Workers};

@@ -6,7 +6,7 @@ use crate::{is_one, one};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
-use windlass_core::engine;
+use windlass_core::engine::{self, Cursor};
 use windlass_core::model::{self, Name};
 
 /// How often jobs may start.
@@ -179,12 +179,16 @@ impl LimitView {
     }
 }
 
-/// All limits.
+/// A page of limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Limits {
     /// The limits, by name.
     pub limits: Vec<LimitView>,
+    /// Cursor of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
+    pub next: Option<Cursor>,
 }
 
 /// A request for tokens of a limit.

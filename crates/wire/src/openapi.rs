@@ -26,7 +26,9 @@ pub use words::{
 };
 
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{
+    KnownFormat, ObjectBuilder, OneOfBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
 use utoipa::{PartialSchema, ToSchema};
 use windlass_core::limits;
 use windlass_core::time::HOUR_MS;
@@ -95,6 +97,39 @@ texts! {
         Zone: 1..=limits::ZONE_BYTES_MAX, PRINTABLE, "Europe/Berlin";
 }
 
+/// Declares schemas of times: description and earliest number.
+macro_rules! times {
+    ($($doc:literal $name:ident: $earliest:expr;)+) => {$(
+        #[doc = $doc]
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let text = ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+                    .description(Some("RFC 3339, as in all replies."));
+                let number = ObjectBuilder::new()
+                    .schema_type(Type::Integer)
+                    .minimum(Some($earliest))
+                    .maximum(Some(i64::MAX))
+                    .description(Some("Milliseconds since the Unix epoch, in requests."));
+                OneOfBuilder::new().description(Some($doc)).item(text).item(number).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    )+};
+}
+
+times! {
+    "An instant on the store's clock."
+        Timestamp: 0_i64;
+    "An instant for comparison; it may be before the Unix epoch."
+        Bound: i64::MIN;
+}
+
 /// Declares integer schemas: description and range.
 macro_rules! numbers {
     ($($doc:literal $name:ident: $range:expr;)+) => {$(
@@ -118,10 +153,6 @@ macro_rules! numbers {
 }
 
 numbers! {
-    "An instant on the store's clock, in milliseconds since the Unix epoch."
-        Timestamp: 0..=i64::MAX;
-    "An instant for comparison; it may be before the Unix epoch."
-        Bound: i64::MIN..=i64::MAX;
     "Lower runs first."
         Priority: i32::MIN..=i32::MAX;
     "Any unsigned 64-bit integer."

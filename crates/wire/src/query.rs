@@ -405,12 +405,16 @@ fn gate_named(name: &str) -> Option<Gate> {
     GATES.into_iter().find(|gate| gate_name(*gate) == name)
 }
 
-/// The open sessions.
+/// A page of the open sessions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Workers {
-    /// One entry for each session.
+    /// One entry for each session, by id.
     pub workers: Vec<Worker>,
+    /// Cursor of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
+    pub next: Option<Cursor>,
 }
 
 /// An open session.
@@ -445,7 +449,7 @@ impl From<Vec<engine::SessionInfo>> for Workers {
             running: info.running,
             info: info.info.into(),
         };
-        Self { workers: sessions.into_iter().map(Into::into).map(worker).collect() }
+        Self { workers: sessions.into_iter().map(Into::into).map(worker).collect(), next: None }
     }
 }
 

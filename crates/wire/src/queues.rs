@@ -6,16 +6,20 @@ use crate::query::{Lane, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
-use windlass_core::engine::{LaneStats, LaneSums};
+use windlass_core::engine::{Cursor, LaneStats, LaneSums};
 use windlass_core::model::{Name, QueueSettings};
 
-/// All queues with jobs or settings.
+/// A page of the queues with jobs or settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queues {
     /// The queues, sorted by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::QueueOverview>))]
     pub queues: Vec<Overview<QueueSettings>>,
+    /// Cursor of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
+    pub next: Option<Cursor>,
 }
 
 /// A queue or a kind: its settings and statistics.

@@ -22,8 +22,26 @@ paths! {
     JOBS_CHANGE = "/v1/jobs/change";
     /// `GET` returns one job.
     JOB = "/v1/jobs/{id}";
-    /// `POST` changes one job.
-    JOB_CHANGE = "/v1/jobs/{id}/change";
+    /// `POST` cancels one job.
+    JOB_CANCEL = "/v1/jobs/{id}/cancel";
+    /// `POST` removes one ended job.
+    JOB_DISCARD = "/v1/jobs/{id}/discard";
+    /// `POST` ends one waiting job as dead.
+    JOB_KILL = "/v1/jobs/{id}/kill";
+    /// `POST` moves one job to another queue.
+    JOB_MOVE = "/v1/jobs/{id}/move";
+    /// `POST` pauses one job.
+    JOB_PAUSE = "/v1/jobs/{id}/pause";
+    /// `POST` makes one job due now.
+    JOB_PROMOTE = "/v1/jobs/{id}/promote";
+    /// `POST` replays one job.
+    JOB_REPLAY = "/v1/jobs/{id}/replay";
+    /// `POST` changes the priority of one job.
+    JOB_REPRIORITISE = "/v1/jobs/{id}/reprioritise";
+    /// `POST` changes the due time of one job.
+    JOB_RESCHEDULE = "/v1/jobs/{id}/reschedule";
+    /// `POST` resumes one paused job.
+    JOB_RESUME = "/v1/jobs/{id}/resume";
     /// `POST` sends a signal to one job.
     JOB_SIGNAL = "/v1/jobs/{id}/signal";
     /// `GET` explains why one job is not running.
@@ -103,12 +121,16 @@ paths! {
     SCHEDULE_TRIGGER = "/v1/schedules/{name}/trigger";
     /// `GET` lists audit entries.
     AUDIT = "/v1/audit";
-    /// `POST` reads and writes records and logs.
-    RECORDS = "/v1/records";
+    /// `GET` lists access keys, `POST` creates one.
+    KEYS = "/v1/keys";
+    /// `DELETE` revokes an access key.
+    KEY = "/v1/keys/{key}";
+    /// `POST` reads and writes records and logs. Between parts of Windlass, like all routes under `/internal`.
+    RECORDS = "/internal/records";
     /// `POST` runs one step of maintenance.
-    MAINTAIN = "/v1/maintain";
+    MAINTAIN = "/internal/maintain";
     /// `POST` checks the whole store.
-    CHECK = "/v1/check";
+    CHECK = "/internal/check";
     /// `GET` returns the capabilities of the server and its engine.
     CAPABILITIES = "/v1/capabilities";
     /// `GET` checks that the store answers.

@@ -2,7 +2,6 @@
 
 use crate::connect::Url;
 use anyhow::{Context as _, Result};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -43,7 +42,7 @@ impl Workspace {
         let path = directory.path().to_owned();
         directory.close().with_context(|| format!("cannot remove {}", path.display()))?;
         if let Some(directory) = &self.directory {
-            rustix::fs::syncfs(File::open(directory.path())?)?;
+            sync(directory.path())?;
         }
         Ok(())
     }
@@ -54,6 +53,19 @@ impl Workspace {
         let path = directory.path().to_owned();
         directory.close().with_context(|| format!("cannot remove {}", path.display()))
     }
+}
+
+/// Waits until the file system of `directory` is written to the disk.
+#[cfg(target_os = "linux")]
+fn sync(directory: &std::path::Path) -> Result<()> {
+    Ok(rustix::fs::syncfs(std::fs::File::open(directory)?)?)
+}
+
+/// Writes all file systems to the disk: this system cannot select one.
+#[cfg(not(target_os = "linux"))]
+fn sync(_: &std::path::Path) -> Result<()> {
+    rustix::fs::sync();
+    Ok(())
 }
 
 impl Drop for Workspace {

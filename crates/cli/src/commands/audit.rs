@@ -1,11 +1,11 @@
 //! `windlass audit`: lists entries of the audit log, newest first.
 
-use crate::output::{Cell, Table, ago, print, print_json};
+use crate::output::{Cell, Table, ago, note, print, print_json};
 use crate::store::{Common, block_on};
-use crate::{values, views};
+use crate::values::{self, When};
 use anyhow::Result;
-use serde_json::json;
 use std::process::ExitCode;
+use windlass_core::engine::Cursor;
 use windlass_services::{Audit, AuditQuery, AuditRow};
 
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,12 @@ pub(super) struct Args {
     /// Only this target: a job's id, a queue, a kind, a schedule, or a key's id
     #[arg(long)]
     target: Option<String>,
-    /// Only entries of this last period, e.g. 24h
-    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
-    since: Option<u64>,
+    /// Only entries at or after this time: 2030-01-31T09:00:00Z, or 24h (a day ago)
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    since: Option<When>,
+    /// Only entries before this time
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    until: Option<When>,
     /// Maximum number of entries
     #[arg(long, default_value_t = 50)]
     limit: u32,
@@ -44,7 +47,8 @@ impl Args {
         let audit = Audit::new(client.engine().clone());
         let mut query = AuditQuery::default();
         (query.who, query.action, query.target) = (self.who, self.action, self.target);
-        query.from = self.since.map(|ms| now.minus(ms));
+        query.from = self.since.map(|since| since.at(now));
+        query.until = self.until.map(|until| until.at(now));
         let (mut rows, wanted) = (Vec::new(), self.limit.max(1) as usize);
         loop {
             query.limit = u32::try_from(wanted - rows.len()).unwrap_or(u32::MAX).min(1_000);
@@ -56,11 +60,12 @@ impl Args {
             }
         }
         if self.common.json {
-            print_json(&rows.iter().map(value).collect::<Vec<_>>())?;
+            let actions = rows.into_iter().map(windlass_server::documents::action).collect();
+            print_json(&windlass_wire::AuditPage { actions, next: query.after.map(Cursor::new) })?;
             return Ok(ExitCode::SUCCESS);
         }
         if rows.is_empty() {
-            eprintln!("no matching audit entries");
+            note("no matching audit entries");
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = Table::new(["WHEN", "WHO", "WHAT", "TO", "BEFORE", "AFTER"]);
@@ -94,13 +99,4 @@ fn targets(row: &AuditRow) -> String {
         text += &format!(" ({} refused)", action.refused);
     }
     text
-}
-
-fn value(row: &AuditRow) -> serde_json::Value {
-    let action = &row.action;
-    json!({
-        "id": row.id, "at": views::instant(row.at), "who": action.who, "key": action.key,
-        "action": action.action, "targets": action.targets, "count": action.count,
-        "refused": action.refused, "before": action.before, "after": action.after,
-    })
 }

@@ -1,13 +1,13 @@
 //! `windlass bulk`: lists, shows, resumes and cancels changes of many jobs.
 
 use super::jobs::resume;
-use crate::output::{Cell, Table, ago, print, print_json};
+use crate::output::{Cell, Table, ago, note, print, print_json};
 use crate::store::{Common, block_on};
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use serde_json::{Value, json};
 use std::process::ExitCode;
-use windlass_services::{Bulk, Bulks};
+use windlass_server::documents;
+use windlass_services::Bulks;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -50,11 +50,11 @@ impl Args {
             match action.unwrap_or(Action::List) {
                 Action::List => list(&common, &bulks).await,
                 Action::Show { id } => match bulks.get(&id).await? {
-                    Some(bulk) => print_json(&view(&bulk)),
+                    Some(bulk) => print_json(&documents::bulk(bulk)),
                     None => bail!("there is no bulk operation {id}; `windlass bulk` lists them"),
                 },
                 Action::Resume { id } => return resume(&common, &bulks, &id).await,
-                Action::Cancel { id } => print_json(&view(&bulks.cancel(&id).await?)),
+                Action::Cancel { id } => print_json(&documents::bulk(bulks.cancel(&id).await?)),
             }?;
             Ok(ExitCode::SUCCESS)
         })
@@ -64,10 +64,11 @@ impl Args {
 async fn list(common: &Common, bulks: &Bulks) -> Result<()> {
     let all = bulks.all().await?;
     if common.json {
-        return print_json(&all.iter().map(view).collect::<Vec<_>>());
+        let bulks = all.into_iter().map(documents::bulk).collect();
+        return print_json(&windlass_wire::Bulks { bulks });
     }
     if all.is_empty() {
-        eprintln!("no bulk operations");
+        note("no bulk operations");
         return Ok(());
     }
     let now = all.iter().filter_map(|bulk| bulk.ended).chain(all.iter().map(|it| it.begun)).max();
@@ -84,13 +85,4 @@ async fn list(common: &Common, bulks: &Bulks) -> Result<()> {
         ]);
     }
     print(&table.to_string())
-}
-
-/// An operation as JSON.
-pub(super) fn view(bulk: &Bulk) -> Value {
-    json!({
-        "id": bulk.id, "change": bulk.change, "filter": bulk.filter, "dry_run": bulk.dry_run,
-        "by": bulk.by, "begun": bulk.begun, "ended": bulk.ended, "state": bulk.state,
-        "total": bulk.total, "changed": bulk.changed, "refused": bulk.refused, "error": bulk.error,
-    })
 }

@@ -1,12 +1,11 @@
 //! `windlass check`: verifies that every job is stored in exactly one place and that all indexes agree.
 
-use crate::output::{Colour, paint, print, print_json};
+use crate::output::{Colour, paint, print, print_json, progress_bar};
 use crate::store::{Common, block_on};
 use anyhow::Result;
 use indicatif::{HumanCount, ProgressBar};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass::Url;
@@ -87,7 +86,7 @@ impl Args {
 }
 
 fn spinner() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if progress_bar(0).is_hidden() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new_spinner().with_message("checking");

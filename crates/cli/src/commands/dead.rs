@@ -2,11 +2,11 @@
 
 use super::jobs::{ListArgs, change_all, check_sensitive, filter, list, show};
 use crate::exit;
-use crate::output::{print, print_json};
+use crate::ids::{self, IdArg};
+use crate::output::{print, print_json, progress_bar};
 use crate::store::{Common, block_on};
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
-use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
@@ -22,6 +22,8 @@ pub(super) struct Args {
     common: Common,
     #[command(subcommand)]
     action: Option<Action>,
+    #[command(flatten)]
+    list: Box<ListArgs>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -30,10 +32,11 @@ enum Action {
     List(Box<ListArgs>),
     /// Show all details of a dead letter
     Show {
-        /// Id of the job
-        id: JobId,
+        /// Id of the job, or its first digits
+        id: IdArg,
     },
     /// Replay dead letters, with counters reset
+    #[command(visible_alias = "retry")]
     Replay {
         #[command(flatten)]
         which: Selection,
@@ -57,9 +60,9 @@ enum Action {
 /// Selects dead letters.
 #[derive(Debug, clap::Args)]
 struct Selection {
-    /// Ids of the jobs
+    /// Ids of the jobs, or their first digits
     #[arg(value_name = "ID", required_unless_present = "all")]
-    ids: Vec<JobId>,
+    ids: Vec<IdArg>,
     /// Select all dead letters, or those that match --queue and --kind
     #[arg(long, conflicts_with = "ids")]
     all: bool,
@@ -80,8 +83,13 @@ impl Args {
     }
 
     pub(super) fn run(self) -> Result<ExitCode> {
-        let Self { common, action } = self;
-        match action.unwrap_or_else(|| Action::List(Box::default())) {
+        let Self { common, action, list: listed } = self;
+        if action.is_some() && *listed != ListArgs::default() {
+            bail!(
+                "options of the list are given before another action: put them after it, as in `windlass dead list --queue mail`"
+            );
+        }
+        match action.unwrap_or(Action::List(listed)) {
             Action::List(args) => block_on(list(&common, Some(State::Dead), &args)),
             Action::Show { id } => block_on(show(&common, id)),
             Action::Replay { which, payload, start_over, confirm } => {
@@ -116,8 +124,9 @@ impl Selection {
         let client = common.open().await?;
         if !self.all {
             // If one of the jobs is not dead, no job is changed.
-            only_dead(&client, &self.ids).await?;
-            return change_all(&client, common, self.ids, &change, Some(State::Dead)).await;
+            let ids = ids::all(&client, &self.ids).await?;
+            only_dead(&client, &ids).await?;
+            return change_all(&client, common, ids, &change, Some(State::Dead)).await;
         }
         let dead = self.count(&client).await?;
         if dead == 0 {
@@ -145,10 +154,7 @@ impl Selection {
         dead: u64,
         change: &Change,
     ) -> Result<ExitCode> {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new(dead),
-            false => ProgressBar::hidden(),
-        };
+        let bar = progress_bar(dead);
         let filter = filter(self.queue.as_deref(), self.kind.as_deref(), Some(State::Dead));
         let (mut done, mut refused, mut after) = (0, 0, None);
         loop {

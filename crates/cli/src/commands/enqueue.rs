@@ -1,10 +1,9 @@
 //! `windlass enqueue`: enqueues one job from the command line, or many from lines of JSON.
 
 use crate::job_args::{self, JobArgs};
-use crate::output::{print, print_json};
+use crate::output::{self, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
-use crate::views::EnqueuedView;
 use anyhow::{Context as _, Result, bail};
 use std::process::ExitCode;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, TopicCopy};
@@ -37,7 +36,7 @@ pub(super) struct Args {
     /// Id of the job (a UUIDv7); a second enqueue with the same id stores nothing [default: a new id]
     #[arg(long, value_name = "UUID", conflicts_with = "ndjson")]
     id: Option<JobId>,
-    /// Delay before the job becomes due, e.g. 10m
+    /// Delay until the job becomes due, e.g. 10m
     #[arg(long, short, value_name = "TIME", value_parser = values::duration_ms)]
     delay: Option<u64>,
     /// Time at which the job becomes due, e.g. 2030-01-31T09:00:00Z [default: now]
@@ -45,7 +44,7 @@ pub(super) struct Args {
     at: Option<Timestamp>,
     #[command(flatten)]
     job: JobArgs,
-    /// File with one job per line as JSON (`-`: stdin). The other options are the defaults for all lines
+    /// File with one job per line, as in POST /v1/jobs (`-`: stdin). The other options are the defaults for all lines
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
     /// Graph of jobs as JSON or YAML, stored all or nothing; `-` reads it from stdin, `@FILE` from a file
@@ -89,11 +88,11 @@ impl Args {
         };
         let enqueued = answer?;
         if self.common.json {
-            print_json(&EnqueuedView::of(&enqueued))?;
+            print_json(&windlass_wire::Enqueued::from(enqueued))?;
         } else {
             print(&format!("{}\n", enqueued.id))?;
-            if let Some(note) = note(&enqueued) {
-                eprintln!("{note}");
+            if let Some(text) = note(&enqueued) {
+                output::note(&text);
             }
         }
         Ok(ExitCode::SUCCESS)

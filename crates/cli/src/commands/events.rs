@@ -1,8 +1,7 @@
 //! `windlass events`: prints the events of a queue, and follows them.
 
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::store::{Common, block_on};
-use crate::views;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
@@ -19,9 +18,9 @@ pub(super) struct Args {
     /// Wait for further events, until interrupted
     #[arg(long, short)]
     follow: bool,
-    /// Where to begin: `oldest`, `latest`, or the cursor of an event
+    /// Cursor of the event after which to begin; also `oldest` or `latest`
     #[arg(long, value_name = "CURSOR", default_value = "oldest")]
-    since: String,
+    after: String,
 }
 
 impl Args {
@@ -35,25 +34,25 @@ impl Args {
 
     async fn show(self) -> Result<ExitCode> {
         let client = self.common.open().await?;
-        let query = client.events(&self.queue).from(EventsFrom::of(&self.since));
+        let query = client.events(&self.queue).from(EventsFrom::of(&self.after));
         let mut events = if self.follow { query } else { query.until_now() }.stream();
         let mut last = None;
         while let Some(item) = events.next().await {
             let json = self.common.json;
             match item? {
-                EventItem::Event(entry) if json => print_json(&value(&entry))?,
+                EventItem::Event(entry) if json => print_json(&windlass_wire::Event::from(entry))?,
                 EventItem::Event(entry) => {
                     print(&line(&entry))?;
                     last = Some(entry.cursor);
                 }
                 EventItem::Gap if json => print_json(&json!({"gap": true}))?,
-                EventItem::Gap => eprintln!("gap: events were dropped before they were read"),
+                EventItem::Gap => note("gap: events were dropped before they were read"),
                 _ => {}
             }
         }
         match last {
-            Some(cursor) => eprintln!("continue with --since {cursor}"),
-            None if !self.common.json => eprintln!("no events"),
+            Some(cursor) => note(&format!("continue with --after {cursor}")),
+            None if !self.common.json => note("no events"),
             None => {}
         }
         Ok(ExitCode::SUCCESS)
@@ -75,7 +74,7 @@ fn line(entry: &EventEntry) -> String {
         error.map(|code| format!("error {code}")),
     ];
     let more: Vec<String> = more.into_iter().flatten().collect();
-    let (at, event) = (views::instant(at), event.name());
+    let (at, event) = (at, event.name());
     format!("{at} {job} {kind} {event} -> {} {}\n", state(next), more.join(", "))
 }
 
@@ -88,14 +87,4 @@ fn reason_of(reason: &Finish) -> Option<String> {
         Finish::CrashesSpent => Some("crashes spent".to_owned()),
         _ => None,
     }
-}
-
-fn value(entry: &EventEntry) -> serde_json::Value {
-    let EventFields { job, queue, kind, number, event, state: next, at, attempt, reason, error } =
-        entry.event.clone().into();
-    json!({
-        "cursor": entry.cursor, "job": job.to_string(), "queue": queue, "kind": kind,
-        "number": number, "event": event.name(), "state": state(next), "at": views::instant(at),
-        "attempt": attempt, "reason": reason, "error": error,
-    })
 }

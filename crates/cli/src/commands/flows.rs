@@ -45,6 +45,7 @@ enum Action {
         flow: String,
     },
     /// Replay all jobs of a flow that ended without being completed, in the order of their dependencies
+    #[command(visible_alias = "retry")]
     Replay {
         /// Name of the flow
         flow: String,

@@ -12,15 +12,16 @@ pub(super) use list::{ListArgs, filter, list};
 pub(super) use many::{How, resume};
 pub(super) use show::show;
 
+use crate::ids::{self, IdArg};
 use crate::store::{Common, block_on};
 use crate::values;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use many::Target;
 use std::process::ExitCode;
+use windlass_core::Timestamp;
 use windlass_core::engine::{Change, Edits};
 use windlass_core::model::{Due, Name, Signal, State};
-use windlass_core::{JobId, Timestamp};
 use windlass_services::BulkChange;
 
 #[derive(Debug, clap::Args)]
@@ -29,27 +30,33 @@ pub(super) struct Args {
     common: Common,
     #[command(subcommand)]
     action: Option<Action>,
+    #[command(flatten)]
+    list: Box<JobsList>,
+}
+
+/// Options of the list, which is the default action.
+#[derive(Debug, Default, PartialEq, clap::Args)]
+struct JobsList {
+    /// Only jobs in this state
+    #[arg(long, value_parser = state, value_name = "STATE")]
+    state: Option<State>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List jobs, newest first (the default)
-    List {
-        /// Only jobs in this state
-        #[arg(long, value_parser = state, value_name = "STATE")]
-        state: Option<State>,
-        #[command(flatten)]
-        list: Box<ListArgs>,
-    },
+    List(Box<JobsList>),
     /// Show all details of a job
     Show {
-        /// Id of the job
-        id: JobId,
+        /// Id of the job, or its first digits
+        id: IdArg,
     },
     /// Explain why a job is not running, and what to do about it
     Why {
-        /// Id of the job
-        id: JobId,
+        /// Id of the job, or its first digits
+        id: IdArg,
     },
     /// Wait until jobs have ended; exit code 1 if one of them did not complete
     Wait {
@@ -62,7 +69,7 @@ enum Action {
     /// Cancel jobs; the worker of a running job is asked to stop it
     Cancel(Box<Target>),
     /// Replay dead, cancelled or expired jobs
-    #[command(alias = "retry")]
+    #[command(visible_alias = "retry")]
     Replay {
         #[command(flatten)]
         target: Box<Target>,
@@ -76,8 +83,8 @@ enum Action {
     Reschedule {
         #[command(flatten)]
         target: Box<Target>,
-        /// Delay from now until the jobs become due, e.g. 10m
-        #[arg(long = "in", value_name = "TIME", value_parser = values::duration_ms)]
+        /// Delay until the jobs become due, e.g. 10m
+        #[arg(long, short, alias = "in", value_name = "TIME", value_parser = values::duration_ms)]
         delay: Option<u64>,
         /// Time at which the jobs become due, e.g. 2030-01-31T09:00:00Z
         #[arg(long, value_name = "TIME", value_parser = values::instant,
@@ -110,8 +117,8 @@ enum Action {
     Discard(Box<Target>),
     /// Send a signal to a job; it is kept until the job waits for it
     Signal {
-        /// Id of the job
-        id: JobId,
+        /// Id of the job, or its first digits
+        id: IdArg,
         /// Name of the signal
         name: String,
         /// What the signal says, as JSON
@@ -124,9 +131,9 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Ids {
-    /// Ids of the jobs
+    /// Ids of the jobs, or their first digits
     #[arg(required = true, value_name = "ID")]
-    ids: Vec<JobId>,
+    ids: Vec<IdArg>,
 }
 
 impl Args {
@@ -135,10 +142,14 @@ impl Args {
     }
 
     pub(super) fn run(self) -> Result<ExitCode> {
-        let Self { common, action } = self;
-        let listed = Action::List { state: None, list: Box::default() };
-        let (target, change, many) = match action.unwrap_or(listed) {
-            Action::List { state, list: args } => return block_on(list(&common, state, &args)),
+        let Self { common, action, list: listed } = self;
+        if action.is_some() && *listed != JobsList::default() {
+            bail!(
+                "options of the list are given before another action: put them after it, as in `windlass jobs list --queue mail`"
+            );
+        }
+        let (target, change, many) = match action.unwrap_or(Action::List(listed)) {
+            Action::List(args) => return block_on(list(&common, args.state, &args.list)),
             Action::Show { id } => return block_on(show(&common, id)),
             Action::Why { id } => return block_on(why::why(&common, id)),
             Action::Wait { ids, timeout } => {
@@ -160,12 +171,12 @@ impl Args {
             Action::Promote(target) => (target, Change::Promote, BulkChange::Promote),
             Action::Reschedule { target, delay, at } => {
                 let due = delay.map(Due::After).or(at.map(Due::At)).unwrap_or_default();
-                return match target.filter()? {
-                    Some(filter) => block_on(target.change(&common, filter, |now| {
+                return match target.is_filter()? {
+                    true => block_on(target.change(&common, |now| {
                         let run_at = at.unwrap_or_else(|| now.plus(delay.unwrap_or(0)));
                         BulkChange::Reschedule { run_at }
                     })),
-                    None => change_ids(&common, target.ids, &Change::Reschedule(due)),
+                    false => change_ids(&common, target.ids, &Change::Reschedule(due)),
                 };
             }
             Action::Reprioritise { target, priority } => {
@@ -181,16 +192,17 @@ impl Args {
             Action::Resume(target) => (target, Change::Resume, BulkChange::Resume),
             Action::Discard(target) => (target, Change::Discard, BulkChange::Discard),
         };
-        match target.filter()? {
-            Some(filter) => block_on(target.change(&common, filter, |_| many)),
-            None => change_ids(&common, target.ids, &change),
+        match target.is_filter()? {
+            true => block_on(target.change(&common, |_| many)),
+            false => change_ids(&common, target.ids, &change),
         }
     }
 }
 
-fn change_ids(common: &Common, ids: Vec<JobId>, change: &Change) -> Result<ExitCode> {
+fn change_ids(common: &Common, ids: Vec<IdArg>, change: &Change) -> Result<ExitCode> {
     block_on(async {
         let client = common.open().await?;
+        let ids = ids::all(&client, &ids).await?;
         change_all(&client, common, ids, change, None).await
     })
 }

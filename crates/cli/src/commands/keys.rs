@@ -1,15 +1,15 @@
 //! `windlass keys`: creates, lists and revokes the access keys of a store.
 
-use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::output::{Cell, Colour, Table, ago, note, print, print_json};
 use crate::store::{Common, block_on};
-use crate::{values, views};
+use crate::values;
 use anyhow::Result;
 use clap::Subcommand;
-use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass_core::Timestamp;
-use windlass_services::{Grants, Key, Keys, NewKey, Secret};
+use windlass_server::documents;
+use windlass_services::{Grants, Key, Keys, NewKey};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -81,11 +81,13 @@ impl Args {
             Action::Revoke { ids } => {
                 for id in ids {
                     let key = keys.revoke(&id).await?;
-                    if !common.json {
-                        eprintln!(
+                    if common.json {
+                        print_json(&documents::key(key))?;
+                    } else {
+                        note(&format!(
                             "key {id} ({}) is revoked; servers stop accepting it within seconds",
                             key.name
-                        );
+                        ));
                     }
                 }
             }
@@ -101,24 +103,23 @@ impl Create {
             (self.expires.map(Duration::from_millis), self.certificate);
         let (key, secret) = keys.create(new).await?;
         if common.json {
-            let mut shown = value(&key);
-            shown["key"] = secret.as_ref().map(Secret::expose).into();
-            return print_json(&shown);
+            let secret = secret.as_ref().map(|secret| secret.expose().to_owned());
+            return print_json(&windlass_wire::CreatedKey { key: documents::key(key), secret });
         }
         match secret {
             Some(secret) => {
-                eprintln!(
+                note(&format!(
                     "key {} ({}) may {}; its secret is shown only once:",
                     key.id, key.name, key.may
-                );
+                ));
                 print(&format!("{}\n", secret.expose()))
             }
             None => {
                 let name = key.certificate.as_deref().unwrap_or_default();
-                eprintln!(
+                note(&format!(
                     "key {} ({}) may {}, authenticated by the certificate {name}",
                     key.id, key.name, key.may
-                );
+                ));
                 Ok(())
             }
         }
@@ -128,10 +129,11 @@ impl Create {
 async fn list(common: &Common, keys: &Keys) -> Result<()> {
     let answer = keys.list().await?;
     if common.json {
-        return print_json(&answer.value.iter().map(value).collect::<Vec<_>>());
+        let keys = answer.value.into_iter().map(documents::key).collect();
+        return print_json(&windlass_wire::Keys { keys });
     }
     if answer.value.is_empty() {
-        eprintln!("no keys: a server of this store accepts unauthenticated requests");
+        note("no keys: a server of this store accepts unauthenticated requests");
         return Ok(());
     }
     let mut table = Table::new(["ID", "NAME", "MAY", "PROOF", "MADE", "STATE"]);
@@ -157,13 +159,4 @@ fn state(key: &Key, now: Timestamp) -> Cell {
         (None, Some(at)) => Cell::text(format!("expires {}", ago(at, now))),
         (None, None) => Cell::text("valid"),
     }
-}
-
-fn value(key: &Key) -> serde_json::Value {
-    json!({
-        "id": key.id, "name": key.name, "may": key.may, "certificate": key.certificate,
-        "created_at": views::instant(key.created_at),
-        "expires_at": key.expires_at.map(views::instant),
-        "revoked_at": key.revoked_at.map(views::instant),
-    })
 }

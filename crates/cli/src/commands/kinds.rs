@@ -3,18 +3,17 @@
 
 mod register;
 
-use super::queues::{configure, listed, sum_cells, sum_value};
-use crate::output::{Cell, Colour, Table, print, print_json};
+use super::queues::{configure, count_cells, listed};
+use crate::output::{Cell, Colour, Table, note, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Limit};
 use anyhow::Result;
 use clap::Subcommand;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use windlass_core::engine::{Configure, LaneSums, StatsRequest};
-use windlass_core::model::{KindPatch, KindSettings};
-use windlass_core::policy::Breaker;
-use windlass_services::{Breakers, Kinds};
+use windlass_core::engine::Configure;
+use windlass_core::model::KindPatch;
+use windlass_server::documents;
+use windlass_wire::KindOverview;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -96,50 +95,13 @@ impl Args {
     }
 }
 
-/// One row of the list.
-#[derive(Default)]
-struct Kind {
-    sums: LaneSums,
-    settings: KindSettings,
-    registered: bool,
-    breaker: Option<Breaker>,
-    checks: Option<windlass_wire::Checks>,
-}
-
 async fn list(common: &Common) -> Result<ExitCode> {
     let client = common.open().await?;
-    let stats = client.engine().stats(StatsRequest::default()).await?;
-    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
-    for (name, settings) in client.settings().await?.kinds {
-        kinds.entry(name.to_string()).or_default().settings = settings;
-    }
-    for lane in &stats.value {
-        kinds.entry(lane.kind.to_string()).or_default().sums.add(lane);
-    }
-    for it in Kinds::new(client.engine().clone()).all().await? {
-        let check = it.rules.ok().and_then(|rules| rules.check);
-        let kind = kinds.entry(it.kind.to_string()).or_default();
-        kind.registered = true;
-        kind.checks = check.map(|rule| windlass_wire::Checks::of(&rule, &stats.value));
-    }
-    for (name, breaker) in Breakers::new(client.engine().clone()).all().await? {
-        kinds.entry(name.to_string()).or_default().breaker = Some(breaker);
-    }
+    let kinds = documents::kinds(client.engine()).await?.value;
     if common.json {
-        let view = |(name, kind): (&String, &Kind)| {
-            let mut value = sum_value(&kind.sums);
-            value["kind"] = name.as_str().into();
-            value["paused"] = kind.settings.paused.into();
-            value["permits"] = kind.settings.permits.into();
-            value["limits"] = serde_json::json!(kind.settings.limits);
-            value["registered"] = kind.registered.into();
-            value["checks"] = serde_json::json!(kind.checks);
-            value["breaker"] = serde_json::json!(kind.breaker.as_ref().map(wire_breaker));
-            value
-        };
-        print_json(&kinds.iter().map(view).collect::<Vec<_>>())?;
+        print_json(&windlass_wire::Kinds { kinds, next: None })?;
     } else if kinds.is_empty() {
-        eprintln!("no kinds: nothing has been enqueued");
+        note("no kinds: nothing has been enqueued");
     } else {
         let heads = [
             "KIND",
@@ -155,9 +117,10 @@ async fn list(common: &Common) -> Result<ExitCode> {
             "SETTINGS",
         ];
         let mut table = Table::new(heads);
-        for (name, kind) in &kinds {
-            let mut cells = vec![Cell::text(name)];
-            cells.extend(sum_cells(&kind.sums, stats.now));
+        for kind in &kinds {
+            let overview = &kind.overview;
+            let mut cells = vec![Cell::text(&*overview.name)];
+            cells.extend(count_cells(&overview.counts, overview.head_age_ms));
             cells.push(words(kind));
             table.row(cells);
         }
@@ -166,17 +129,13 @@ async fn list(common: &Common) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The state of a breaker as the HTTP API represents it.
-fn wire_breaker(breaker: &Breaker) -> windlass_wire::Breaker {
-    breaker.into()
-}
-
-fn words(kind: &Kind) -> Cell {
-    let open = kind.breaker.as_ref().and_then(Breaker::open_since);
+fn words(kind: &KindOverview) -> Cell {
+    let open = kind.breaker.as_ref().and_then(|breaker| breaker.since);
+    let settings = &kind.overview.settings;
     // While the breaker is open, it controls the permits.
-    let permits = kind.settings.permits.filter(|_| open.is_none());
+    let permits = settings.permits.filter(|_| open.is_none());
     let words = [
-        kind.settings.paused.then(|| "paused".to_owned()),
+        settings.paused.then(|| "paused".to_owned()),
         open.map(|_| "breaker open".to_owned()),
         permits.map(|permits| format!("{permits} permits")),
         kind.registered.then(|| "registered".to_owned()),
@@ -184,12 +143,11 @@ fn words(kind: &Kind) -> Cell {
             0 => format!("checked by {}", checks.kind),
             failed => format!("checked by {} ({failed} failed)", checks.kind),
         }),
-        (!kind.settings.limits.is_empty())
-            .then(|| format!("limits {}", kind.settings.limits.join(" "))),
+        (!settings.limits.is_empty()).then(|| format!("limits {}", settings.limits.join(" "))),
     ];
     let words: Vec<_> = words.into_iter().flatten().collect();
     let cell = Cell::text(words.join(", "));
     let has_failed = kind.checks.as_ref().is_some_and(|checks| checks.failed > 0);
-    let is_held = kind.settings.paused || open.is_some() || permits.is_some() || has_failed;
+    let is_held = settings.paused || open.is_some() || permits.is_some() || has_failed;
     if is_held { cell.colour(Colour::Notice) } else { cell }
 }

@@ -3,7 +3,7 @@
 mod simulate;
 
 use super::queues::configure;
-use crate::output::{Cell, Table, print, print_json};
+use crate::output::{Cell, Table, note, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::{Result, anyhow, bail};
@@ -143,9 +143,10 @@ async fn views(common: &Common) -> Result<(Vec<(LimitView, Limit)>, Timestamp)> 
 async fn list(common: &Common) -> Result<ExitCode> {
     let (limits, _) = views(common).await?;
     if common.json {
-        print_json(&limits.iter().map(|(view, _)| view).collect::<Vec<_>>())?;
+        let limits = limits.into_iter().map(|(view, _)| view).collect();
+        print_json(&windlass_wire::Limits { limits, next: None })?;
     } else if limits.is_empty() {
-        eprintln!("no limits: create one with `windlass limits set`");
+        note("no limits: create one with `windlass limits set`");
     } else {
         let heads =
             ["LIMIT", "MAX RUNNING", "RATE", "COUNTED", "RUNNING", "WAITING", "QUEUES", "KINDS"];

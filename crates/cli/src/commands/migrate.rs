@@ -2,8 +2,8 @@
 //! grants access to other roles.
 
 use crate::output::{print, print_json};
-use crate::store::block_on;
-use anyhow::{Context as _, Result, bail};
+use crate::store::{Common, block_on};
+use anyhow::{Result, bail};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -13,10 +13,12 @@ use windlass_postgres::{Access, Migration, Options, grant, index, migrate, plan}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Database: postgres://USER@HOST/DATABASE
+    #[command(flatten)]
+    common: Common,
+    /// Database: postgres://USER@HOST/DATABASE [default: the store]
     // Not parsed by clap, whose error messages would show the value: it may contain a password.
-    #[arg(value_name = "URL", env = "WINDLASS_STORE", hide_env_values = true)]
-    store: String,
+    #[arg(value_name = "URL")]
+    database: Option<String>,
     /// Schema [default: that of the URL]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
@@ -40,12 +42,13 @@ pub(super) struct Args {
     /// enqueue of a job pays for each index
     #[arg(long, value_name = "FIELD", conflicts_with_all = ["dry_run", "print_sql"])]
     index: Vec<Field>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
     pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.options()?;
         block_on(async {
@@ -66,7 +69,7 @@ impl Args {
     }
 
     fn options(&self) -> Result<Options> {
-        let url: Url = self.store.parse().context("URL")?;
+        let url = self.common.at(self.database.clone())?.url()?;
         let Url::Postgres(at) = &url else {
             bail!("{url} has nothing to migrate: only postgres:// stores have tables")
         };
@@ -91,7 +94,7 @@ impl Args {
     }
 
     fn print_result(&self, change: &Migration, grants: &[String]) -> Result<()> {
-        if self.json {
+        if self.common.json {
             let Migration { schema, from, to, steps, .. } = change;
             return print_json(&json!({
                 "schema": schema, "from": from, "to": to, "steps": steps,

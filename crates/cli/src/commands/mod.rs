@@ -22,6 +22,7 @@ mod reference;
 mod scale;
 mod schedules;
 mod serve;
+mod status;
 mod subscriptions;
 mod top;
 mod torture;
@@ -79,6 +80,8 @@ enum Command {
     Check(check::Args),
     /// Create or upgrade the tables of a PostgreSQL store, and grant roles access to them
     Migrate(migrate::Args),
+    /// Show the state of the store in a few lines
+    Status(status::Args),
     /// Show queues and workers live
     Top(top::Args),
     /// Serve a store over HTTP
@@ -129,6 +132,7 @@ impl Cli {
             Command::Audit(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Migrate(args) => args.run(),
+            Command::Status(args) => args.run(),
             Command::Top(args) => args.run(),
             Command::Serve(args) => args.run(),
             Command::Config(args) => args.run(),
@@ -147,12 +151,12 @@ impl Cli {
         }
     }
 
-    /// Whether `--json` was given; errors are then printed as JSON, too.
-    pub(crate) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::Migrate(args) => args.json,
-            _ => self.common().is_some_and(|common| common.json),
-        }
+    /// Applies the options that concern all output, and returns whether `--json` was given: errors are then printed as
+    /// JSON, too.
+    pub(crate) fn prepare(&self) -> bool {
+        let Some(common) = self.common() else { return false };
+        common.prepare();
+        common.json
     }
 
     const fn common(&self) -> Option<&Common> {
@@ -174,6 +178,8 @@ impl Cli {
             Command::Keys(args) => args.common(),
             Command::Audit(args) => args.common(),
             Command::Check(args) => args.common(),
+            Command::Migrate(args) => args.common(),
+            Command::Status(args) => args.common(),
             Command::Top(args) => args.common(),
             _ => return None,
         })

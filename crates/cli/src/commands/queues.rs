@@ -2,21 +2,23 @@
 
 use super::jobs::How;
 use super::subscriptions::{Subscribe, named, unsubscribe};
-use crate::output::{Cell, Colour, Table, print, print_json};
+use crate::output::{Cell, Colour, Table, note, paint, print, print_json, warn};
+use crate::similar;
 use crate::store::{Common, block_on};
 use crate::values::{self, Events, Limit};
-use crate::views;
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use serde_json::json;
-use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::ExitCode;
-use windlass_core::Timestamp;
-use windlass_core::engine::{Configure, Filter, LaneSums, StatsRequest};
+use windlass::Client;
+use windlass_core::check_name;
+use windlass_core::engine::{Configure, Filter, StatsRequest};
 use windlass_core::model::{EventBounds, Name, Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
 use windlass_core::time::rough_span;
+use windlass_server::documents;
 use windlass_services::BulkChange;
+use windlass_wire::{Counts, Overview};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -30,6 +32,11 @@ pub(super) struct Args {
 enum Action {
     /// List queues (the default)
     List,
+    /// Show a queue with its settings and kinds
+    Show {
+        /// Name of the queue
+        queue: String,
+    },
     /// Pause queues: none of their jobs starts; running jobs continue
     Pause(Names),
     /// Resume queues
@@ -188,6 +195,7 @@ impl Args {
         };
         let changes = match action {
             None | Some(Action::List) => return block_on(list(&common)),
+            Some(Action::Show { queue }) => return block_on(show(&common, queue)),
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
             Some(Action::Set(args)) => return block_on(set(&common, &args)),
@@ -201,7 +209,7 @@ impl Args {
                 }
                 let filter = Filter::default().queue(queue);
                 let how = if confirm.is_some() { how.confirmed() } else { how };
-                return block_on(how.change(&common, filter, |_| BulkChange::Purge));
+                return block_on(how.change(&common, |_| filter, |_| BulkChange::Purge));
             }
         };
         block_on(async {
@@ -227,6 +235,7 @@ async fn set(common: &Common, args: &Set) -> Result<ExitCode> {
 /// Changes settings. Creates the store if it does not exist: settings may precede the first job.
 pub(super) async fn configure(common: &Common, changes: Vec<Configure>) -> Result<()> {
     let client = common.open_or_create().await?;
+    warn_of_unknown(&client, &changes).await?;
     for answer in client.engine().configure(changes).await?.value {
         answer?;
     }
@@ -236,72 +245,95 @@ pub(super) async fn configure(common: &Common, changes: Vec<Configure>) -> Resul
 pub(super) async fn list(common: &Common) -> Result<ExitCode> {
     let client = common.open().await?;
     let stats = client.engine().stats(StatsRequest::default()).await?;
-    let mut settings: BTreeMap<String, QueueSettings> = client
-        .settings()
-        .await?
-        .queues
-        .into_iter()
-        .map(|(name, set)| (name.to_string(), set))
-        .collect();
-    let mut queues: BTreeMap<String, LaneSums> =
-        settings.keys().map(|name| (name.clone(), LaneSums::default())).collect();
-    for lane in &stats.value {
-        queues.entry(lane.queue.to_string()).or_default().add(lane);
-    }
-    let rows = queues.into_iter().map(|(name, sums)| {
-        let settings = settings.remove(&name).unwrap_or_default();
-        (name, sums, settings)
-    });
-    let rows: Vec<_> = rows.collect();
+    let (now, queues) = (stats.now, client.settings().await?.queues);
+    let all = Overview::all(queues, &stats.value, |lane| &lane.queue, now);
     if common.json {
-        print_json(
-            &rows.iter().map(|(name, sums, set)| queue_value(name, sums, set)).collect::<Vec<_>>(),
-        )?;
-    } else if rows.is_empty() {
-        eprintln!("no queues: nothing has been enqueued");
+        print_json(&windlass_wire::Queues { queues: all, next: None })?;
+    } else if all.is_empty() {
+        note("no queues: nothing has been enqueued");
     } else {
-        print(&table(&rows, stats.now).to_string())?;
+        print(&table(&all).to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+async fn show(common: &Common, name: String) -> Result<ExitCode> {
+    check_name("queue", &name)?;
+    let client = common.open().await?;
+    let queue = Name::from(name);
+    let stats = client.engine().stats(StatsRequest::queue(queue.clone())).await?;
+    let (now, settings) = (stats.now, client.settings().await?.queues);
+    if stats.value.is_empty() && !settings.iter().any(|(name, _)| *name == queue) {
+        let known = queue_names(&client).await?;
+        warn(&similar::note("queue", &queue, known.iter().map(|name| &**name)));
+    }
+    let overview = Overview::of(queue, settings, stats.value, now);
+    if common.json {
+        print_json(&overview)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lanes =
+        Table::new(["KIND", "READY", "SCHEDULED", "BLOCKED", "PAUSED", "RUNNING", "DEAD"]);
+    for lane in &overview.lanes {
+        let counts = [lane.available, lane.scheduled, lane.blocked, lane.paused, lane.running];
+        let kind = std::iter::once(Cell::text(&*lane.kind));
+        lanes.row(kind.chain(counts.map(Cell::count)).chain([dead_cell(lane.dead)]));
+    }
+    let settings = serde_json::to_value(&overview.settings)?;
+    let mut text = table(std::slice::from_ref(&overview)).to_string();
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        writeln!(text, "{} {value}", paint(&format!("{name:<16}"), Colour::Faint))?;
+    }
+    print(&format!("{text}{lanes}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names of all queues with jobs or settings.
+async fn queue_names(client: &Client) -> Result<Vec<Name>> {
+    let lanes = client.engine().stats(StatsRequest::default()).await?.value;
+    let set = client.settings().await?.queues.into_iter().map(|(name, _)| name);
+    Ok(set.chain(lanes.into_iter().map(|lane| lane.queue)).collect())
+}
+
+/// Warns about queues and kinds that have neither jobs nor settings: their names may be misspelled.
+async fn warn_of_unknown(client: &Client, changes: &[Configure]) -> Result<()> {
+    for change in changes {
+        let (noun, name, known) = match change {
+            Configure::Queue(name, _) => ("queue", name, queue_names(client).await?),
+            Configure::Kind(name, _) => {
+                let kinds = documents::kinds(client.engine()).await?.value;
+                ("kind", name, kinds.into_iter().map(|kind| kind.overview.name).collect())
+            }
+            _ => continue,
+        };
+        if !known.contains(name) {
+            warn(&similar::note(noun, name, known.iter().map(|name| &**name)));
+        }
+    }
+    Ok(())
+}
+
 /// The columns that every list shares.
-pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 9] {
-    let oldest = sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default();
-    let dead = Cell::count(sums.dead);
+pub(super) fn count_cells(counts: &Counts, head_age_ms: Option<u64>) -> [Cell; 9] {
     [
-        Cell::count(sums.depth),
-        Cell::count(sums.available),
-        Cell::count(sums.scheduled),
-        Cell::count(sums.blocked),
-        Cell::count(sums.paused),
-        Cell::count(sums.running),
-        Cell::count(sums.completed),
-        if sums.dead > 0 { dead.colour(Colour::Bad) } else { dead },
-        Cell::text(oldest).right(),
+        Cell::count(counts.depth),
+        Cell::count(counts.available),
+        Cell::count(counts.scheduled),
+        Cell::count(counts.blocked),
+        Cell::count(counts.paused),
+        Cell::count(counts.running),
+        Cell::count(counts.completed),
+        dead_cell(counts.dead),
+        Cell::text(head_age_ms.map(rough_span).unwrap_or_default()).right(),
     ]
 }
 
-/// The same figures as JSON, with a few more.
-pub(super) fn sum_value(sums: &LaneSums) -> serde_json::Value {
-    json!({
-        "depth": sums.depth, "available": sums.available, "scheduled": sums.scheduled,
-        "blocked": sums.blocked, "paused_jobs": sums.paused, "running": sums.running,
-        "completed": sums.completed, "dead": sums.dead, "cancelled": sums.cancelled,
-        "expired": sums.expired, "oldest_ready_at": sums.oldest.map(views::instant),
-        "next_due_at": sums.next_due.map(views::instant),
-    })
+fn dead_cell(dead: u64) -> Cell {
+    let cell = Cell::count(dead);
+    if dead > 0 { cell.colour(Colour::Bad) } else { cell }
 }
 
-fn queue_value(name: &str, sums: &LaneSums, settings: &QueueSettings) -> serde_json::Value {
-    let mut value = sum_value(sums);
-    value["queue"] = name.into();
-    value["paused"] = settings.paused.into();
-    value["settings"] = json!(settings);
-    value
-}
-
-fn table(rows: &[(String, LaneSums, QueueSettings)], now: Timestamp) -> Table {
+fn table(rows: &[Overview<QueueSettings>]) -> Table {
     let heads = [
         "QUEUE",
         "DEPTH",
@@ -316,11 +348,11 @@ fn table(rows: &[(String, LaneSums, QueueSettings)], now: Timestamp) -> Table {
         "SETTINGS",
     ];
     let mut table = Table::new(heads);
-    for (name, sums, settings) in rows {
-        let mut cells = vec![Cell::text(name)];
-        cells.extend(sum_cells(sums, now));
-        let words = Cell::text(words(settings));
-        cells.push(if settings.paused { words.colour(Colour::Notice) } else { words });
+    for row in rows {
+        let mut cells = vec![Cell::text(&*row.name)];
+        cells.extend(count_cells(&row.counts, row.head_age_ms));
+        let words = Cell::text(words(&row.settings));
+        cells.push(if row.settings.paused { words.colour(Colour::Notice) } else { words });
         table.row(cells);
     }
     table

@@ -4,7 +4,6 @@ use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::Result;
-use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::time::rough_span;
 use windlass_services::{Scale, ScaleQuery};
@@ -45,10 +44,7 @@ impl Args {
         (query.per_worker, query.min, query.max) = (self.per_worker, self.min, self.max);
         let scale = Scale::read(client.engine().clone(), &query, None).await?;
         if self.common.json {
-            print_json(&json!({
-                "desired": scale.desired, "available": scale.available, "running": scale.running,
-                "arrivals_per_second": scale.arrivals_per_second, "run_ms": scale.run_ms,
-            }))?;
+            print_json(&windlass_server::documents::scale(&scale))?;
             return Ok(ExitCode::SUCCESS);
         }
         let each = scale.run_ms.map_or_else(|| "an unknown time".to_owned(), rough_span);

@@ -2,19 +2,19 @@
 //! `serve`).
 
 use crate::job_args::{self, JobArgs};
-use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::output::{Cell, Colour, Table, ago, note, paint, print, print_json, warn};
 use crate::store::{Common, OpenStore, block_on};
-use crate::values;
-use crate::views::{self, EnqueuedView};
+use crate::values::{self, When};
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
-use serde_json::json;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::policy::{Missed, Schedule, Timing};
 use windlass_core::time::{Clock as _, SystemClock, rough_span};
+use windlass_server::documents;
 use windlass_services::{ScheduleView, Schedules};
 
 #[derive(Debug, clap::Args)]
@@ -29,6 +29,11 @@ pub(super) struct Args {
 enum Action {
     /// List schedules (the default)
     List,
+    /// Show a schedule, with the job that it enqueues
+    Show {
+        /// Name of the schedule
+        name: String,
+    },
     /// Add a schedule, or replace the one with this name
     Add(Box<Add>),
     /// Remove schedules; jobs that they enqueued stay
@@ -76,12 +81,12 @@ struct Add {
     /// Time between the end of a job and the next run: runs do not overlap
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, conflicts_with_all = ["cron", "every"])]
     after_completion: Option<u64>,
-    /// Time before which the schedule does not fire
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    start: Option<Timestamp>,
+    /// Time before which the schedule does not fire: 2030-01-31T09:00:00Z, or +1h (in an hour)
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    start: Option<When>,
     /// Time after which the schedule does not fire
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    end: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    end: Option<When>,
     /// Maximum number of runs in total
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -103,7 +108,7 @@ enum MissedName {
 }
 
 impl Add {
-    fn schedule(&self) -> Result<Schedule> {
+    fn schedule(&self, now: Timestamp) -> Result<Schedule> {
         let mut schedule = match (&self.cron, self.every, self.after_completion) {
             (Some(line), _, _) => Schedule::cron(line, &self.zone),
             (None, Some(ms), _) => Schedule::every_ms(ms),
@@ -112,7 +117,9 @@ impl Add {
                 "the timing is missing: use --cron LINE, --every TIME or --after-completion TIME"
             ),
         };
-        (schedule.start, schedule.end, schedule.limit) = (self.start, self.end, self.limit);
+        schedule.start = self.start.map(|start| start.at(now));
+        schedule.end = self.end.map(|end| end.at(now));
+        schedule.limit = self.limit;
         Ok(schedule.missed(match self.missed {
             MissedName::Skip => Missed::Skip,
             MissedName::Once => Missed::Once,
@@ -139,12 +146,19 @@ impl Args {
         let schedules = Schedules::new(Arc::clone(client.engine()));
         match action {
             Action::List => list(common, &schedules).await?,
+            Action::Show { name } => {
+                let Some(schedule) = schedules.get(&name).await? else {
+                    bail!("schedule {name:?} does not exist; see `windlass schedules list`");
+                };
+                describe(common, schedule)?;
+            }
             Action::Add(add) => {
+                let now = client.engine().health().await?.now;
                 let mut job = add.job.job(&add.kind);
                 if let Some(text) = &add.payload {
                     job = job.payload(job_args::payload(text, false)?);
                 }
-                show(common, &[schedules.put(&add.name, add.schedule()?, job).await?])?;
+                show(common, schedules.put(&add.name, add.schedule(now)?, job).await?)?;
             }
             Action::Remove(names) => {
                 for name in &names.names {
@@ -155,12 +169,12 @@ impl Args {
             }
             Action::Pause(names) => {
                 for name in &names.names {
-                    show(common, &[schedules.pause(name).await?])?;
+                    show(common, schedules.pause(name).await?)?;
                 }
             }
             Action::Resume(names) => {
                 for name in &names.names {
-                    show(common, &[schedules.resume(name).await?])?;
+                    show(common, schedules.resume(name).await?)?;
                 }
             }
             Action::Trigger { name } => {
@@ -169,7 +183,7 @@ impl Args {
                     audited.record("schedule.trigger", &name).await;
                 }
                 match common.json {
-                    true => print_json(&EnqueuedView::of(&enqueued))?,
+                    true => print_json(&windlass_wire::Enqueued::from(enqueued))?,
                     false => print(&format!("{}\n", enqueued.id))?,
                 }
             }
@@ -189,20 +203,31 @@ async fn list(common: &Common, schedules: &Schedules) -> Result<()> {
             break;
         }
     }
-    for name in unreadable {
-        eprintln!("schedule {name:?} cannot be read and does not fire; add it again or remove it");
+    if common.json {
+        let schedules = rows.into_iter().map(documents::schedule).collect();
+        return print_json(&windlass_wire::SchedulePage { schedules, unreadable, next: None });
     }
-    if rows.is_empty() && !common.json {
-        eprintln!("no schedules");
+    for name in unreadable {
+        warn(&format!(
+            "schedule {name:?} cannot be read and does not fire; add it again or remove it"
+        ));
+    }
+    if rows.is_empty() {
+        note("no schedules");
         return Ok(());
     }
-    show(common, &rows)
+    print(&table(&rows).to_string())
 }
 
-fn show(common: &Common, rows: &[ScheduleView]) -> Result<()> {
-    if common.json {
-        return print_json(&rows.iter().map(value).collect::<Vec<_>>());
+/// Shows one schedule.
+fn show(common: &Common, schedule: ScheduleView) -> Result<()> {
+    match common.json {
+        true => print_json(&documents::schedule(schedule)),
+        false => print(&table(&[schedule]).to_string()),
     }
+}
+
+fn table(rows: &[ScheduleView]) -> Table {
     let now = SystemClock.now();
     let mut table = Table::new(["NAME", "WHEN", "KIND", "QUEUE", "NEXT", "LAST", "FIRED", "ERROR"]);
     for row in rows {
@@ -226,7 +251,7 @@ fn show(common: &Common, rows: &[ScheduleView]) -> Result<()> {
             .colour(Colour::Bad),
         ]);
     }
-    print(&table.to_string())
+    table
 }
 
 fn timing(timing: &Timing) -> String {
@@ -240,13 +265,24 @@ fn timing(timing: &Timing) -> String {
     }
 }
 
-fn value(row: &ScheduleView) -> serde_json::Value {
-    json!({
-        "name": row.name, "timing": row.schedule.timing, "missed": row.schedule.missed,
-        "start": row.schedule.start.map(views::instant), "end": row.schedule.end.map(views::instant),
-        "limit": row.schedule.limit, "kind": &*row.job.kind, "queue": &*row.job.queue,
-        "paused": row.paused, "next": row.next.map(views::instant), "awaits": row.awaits,
-        "last_fire": row.last_fire.map(views::instant), "fired": row.fired, "refused": row.refused,
-        "last_error": row.last_error.as_ref().map(|error| &error.message),
-    })
+/// Shows a schedule with its job.
+fn describe(common: &Common, schedule: ScheduleView) -> Result<()> {
+    if common.json {
+        return show(common, schedule);
+    }
+    let (start, end) = (schedule.schedule.start, schedule.schedule.end);
+    let limit = schedule.schedule.limit;
+    let mut text = table(std::slice::from_ref(&schedule)).to_string();
+    let facts = [
+        ("starts", start.map(|at| at.to_string())),
+        ("ends", end.map(|at| at.to_string())),
+        ("runs at most", limit.map(|limit| format!("{limit} times"))),
+        ("job", Some(serde_json::to_string(&windlass_wire::NewJob::from(schedule.job))?)),
+    ];
+    for (name, value) in facts {
+        if let Some(value) = value {
+            writeln!(text, "{} {value}", paint(&format!("{name:<12}"), Colour::Faint))?;
+        }
+    }
+    print(&text)
 }

@@ -33,7 +33,7 @@ pub(super) struct Args {
     settings: Vec<(String, String)>,
     /// Store: file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE or redis://HOST:PORT
     /// (shared by any number of processes) or memory: (not persistent) [default: file:./windlass-data]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, visible_alias = "url", value_name = "URL")]
     store: Option<String>,
     /// Address to listen on [default: 127.0.0.1:7474]
     #[arg(long, value_name = "ADDR")]

@@ -1,18 +1,18 @@
 //! `windlass top`: shows queues and workers live. `--json` prints one snapshot.
 
 mod snapshot;
+mod terminal;
 mod view;
 
 use crate::output::print_json;
 use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::{Context as _, Result, bail};
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use snapshot::Snapshot;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::{Key, Terminal};
 use view::View;
 use windlass::Client;
 
@@ -63,14 +63,14 @@ impl Args {
                 print_json(&Snapshot::take(&client).await?.value())?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let terminal = ratatui::try_init().context("cannot take over the terminal")?;
-            let watched = self.watch(&client, terminal).await;
-            ratatui::restore();
+            let terminal = Terminal::take()?;
+            let watched = self.watch(&client, &terminal).await;
+            drop(terminal);
             watched.map(|()| ExitCode::SUCCESS)
         })
     }
 
-    async fn watch(&self, client: &Client, mut terminal: DefaultTerminal) -> Result<()> {
+    async fn watch(&self, client: &Client, terminal: &Terminal) -> Result<()> {
         let mut view = View::new(self.common.url()?.to_string());
         loop {
             // If the store is unavailable, the last snapshot stays on the screen with the error, until a read
@@ -81,7 +81,8 @@ impl Args {
             }
             let drawn_at = tokio::time::Instant::now();
             loop {
-                terminal.draw(|frame| view.draw(frame)).context("cannot draw")?;
+                let (width, height) = terminal.size();
+                terminal.draw(&view.lines(width, height))?;
                 match next_input(self.every.saturating_sub(drawn_at.elapsed())).await? {
                     Input::Quit => return Ok(()),
                     Input::Up => view.select(-1),
@@ -107,20 +108,14 @@ impl Args {
 
 /// The action of the next key, or a refresh when the time is up.
 async fn next_input(wait: Duration) -> Result<Input> {
-    let read = tokio::task::spawn_blocking(move || match event::poll(wait)? {
-        true => event::read().map(Some),
-        false => Ok(None),
-    });
-    let read = read.await.context("cannot wait for a key")?.context("cannot read keys")?;
-    let Some(Event::Key(key)) = read else { return Ok(Input::Refresh) };
-    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-    Ok(match key.code {
-        _ if key.kind != KeyEventKind::Press => Input::Refresh,
-        KeyCode::Char('q') | KeyCode::Esc => Input::Quit,
-        _ if control_c => Input::Quit,
-        KeyCode::Up | KeyCode::Char('k') => Input::Up,
-        KeyCode::Down | KeyCode::Char('j') => Input::Down,
-        KeyCode::Char('p') => Input::Pause,
-        _ => Input::Refresh,
+    let read = tokio::task::spawn_blocking(move || terminal::key(wait)).await;
+    let key = read.context("cannot wait for a key")?.context("cannot read keys")?;
+    Ok(match key {
+        // 3 is Ctrl-C, which sends no signal in raw mode.
+        Some(Key::Escape | Key::Char(b'q' | 3)) => Input::Quit,
+        Some(Key::Up | Key::Char(b'k')) => Input::Up,
+        Some(Key::Down | Key::Char(b'j')) => Input::Down,
+        Some(Key::Char(b'p')) => Input::Pause,
+        Some(Key::Char(_)) | None => Input::Refresh,
     })
 }

@@ -2,13 +2,15 @@
 //! that a store needs no other process.
 
 use crate::config::{Config, LogHandle};
-use crate::output::{print, print_json};
+use crate::exporter;
+use crate::output::{note, print, print_json};
 use crate::store::{Common, block_on};
 use crate::traces::Traces;
 use crate::values;
-use crate::work::{Environment, HELP, Http, Limits};
+use crate::work::{Environment, HELP, Http, Limits, Probes, address, bind, serve};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +71,9 @@ pub(super) struct Args {
     /// Name of this worker [default: windlass-work-PID]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Address at which to serve /healthz and /metrics, e.g. 9090 (on the loopback interface) or 0.0.0.0:9090
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    listen: Option<SocketAddr>,
     /// Exit when these queues have no more jobs of these kinds, neither ready nor scheduled
     #[arg(long)]
     until_empty: bool,
@@ -154,10 +159,24 @@ impl Args {
 
     async fn work(self, commands: Vec<Process>, config: Config) -> Result<ExitCode> {
         let mut signals = Signals::listen()?;
+        let listener = match self.listen {
+            Some(address) => Some((bind(address).await?, exporter::record()?)),
+            None => None,
+        };
         let client = self.common.open_for_work().await?;
         let worker = self.worker(&client, commands)?;
         let services = self.services(&client, &config)?;
         let handle = worker.start();
+        let probes = listener.map(|(listener, metrics)| {
+            let address = listener.local_addr();
+            let address = address.map_or_else(|error| error.to_string(), |it| it.to_string());
+            note(&format!("serving /healthz and /metrics on http://{address}"));
+            let probes = Probes {
+                health: health(handle.clone()),
+                metrics: Arc::new(move || metrics.render()),
+            };
+            AbortOnDrop(tokio::spawn(serve(listener, probes)))
+        });
         let drain = async {
             tokio::select! {
                 () = signals.next() => {}
@@ -175,6 +194,7 @@ impl Args {
         if let Some(services) = services {
             services.stop().await;
         }
+        drop(probes);
         self.end(&handle)?;
         Ok(match stopped.undelivered {
             0 => ExitCode::SUCCESS,
@@ -265,6 +285,30 @@ impl Args {
             stats.completed, stats.retried, stats.failed, stats.released
         ))
     }
+}
+
+/// Ends a task with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Whether the worker is healthy, and its counters as JSON.
+fn health(handle: WorkerHandle) -> Arc<dyn Fn() -> (bool, String) + Send + Sync> {
+    Arc::new(move || {
+        let (health, stats) = (handle.health(), handle.stats());
+        let text = json!({
+            "healthy": health.healthy, "consuming": health.consuming,
+            "heartbeat_age_ms": health.heartbeat_age.map(windlass_core::time::millis),
+            "in_flight": health.in_flight, "buffered": health.buffered,
+            "claimed": stats.claimed, "completed": stats.completed, "retried": stats.retried,
+            "failed": stats.failed, "store_errors": stats.store_errors,
+        });
+        (health.healthy, text.to_string())
+    })
 }
 
 /// Prevents commands that run as the same user from reading this process's environment in `/proc`, which may

@@ -1,10 +1,8 @@
 //! `windlass workers`: lists workers with an open session.
 
-use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::output::{Cell, Colour, Table, ago, note, print, print_json};
 use crate::store::{Common, block_on};
-use crate::views;
 use anyhow::Result;
-use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::time::rough_span;
 
@@ -29,18 +27,11 @@ async fn list(common: &Common) -> Result<ExitCode> {
     let answer = client.engine().sessions().await?;
     let (now, sessions) = (answer.now, answer.value);
     if common.json {
-        let rows = sessions.iter().map(|it| {
-            json!({
-                "session": it.id.as_str(), "worker": it.worker, "running": it.running,
-                "opened_at": views::instant(it.opened_at), "expires_at": views::instant(it.expires_at),
-                "info": it.info,
-            })
-        });
-        print_json(&rows.collect::<Vec<_>>())?;
+        print_json(&windlass_wire::Workers::from(sessions))?;
         return Ok(ExitCode::SUCCESS);
     }
     if sessions.is_empty() {
-        eprintln!("no workers");
+        note("no workers");
         return Ok(ExitCode::SUCCESS);
     }
     let mut table =

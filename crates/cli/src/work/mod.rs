@@ -4,10 +4,12 @@
 mod environment;
 mod http;
 mod limits;
+mod listen;
 
 pub(crate) use environment::Environment;
 pub(crate) use http::Http;
 pub(crate) use limits::Limits;
+pub(crate) use listen::{Probes, address, bind, serve};
 
 /// How handlers are called and how their results are interpreted, for `--help`.
 pub(crate) const HELP: &str = "Handlers:

@@ -29,7 +29,7 @@ fn commands_on_a_store_without_a_server_are_in_its_audit_log() {
         store.run(command).ok();
     }
     let log = store.json(&["audit"]);
-    let rows = log.as_array().unwrap();
+    let rows = log["actions"].as_array().unwrap();
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let names: Vec<_> = rows.iter().rev().map(|row| text(row, "action")).collect();
     let expected = [

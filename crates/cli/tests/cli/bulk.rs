@@ -39,7 +39,7 @@ fn jobs_are_listed_and_changed_by_what_they_contain() {
     assert_eq!(store.job(&mine)["state"], "cancelled");
     assert_eq!(store.job(&other)["state"], "available");
     let all = json(&store.run(&["bulk", "--json"]).ok());
-    assert_eq!(all.as_array().unwrap().len(), 3, "two counts and one change: {all}");
+    assert_eq!(all["bulks"].as_array().unwrap().len(), 3, "two counts and one change: {all}");
     store.run(&["jobs", "cancel"]).refused(1, &["--where", "--all"]);
     store.run(&["jobs", "cancel", &other, "--tag", "x"]).refused(1, &["not both"]);
     store.run(&["jobs", "list", "--where", "customer=1"]).refused(2, &["payload.customer"]);

@@ -23,9 +23,9 @@ fn events_are_printed_and_continued_after_a_cursor() {
     let events = printed(&store, &["events", "default", "--json"]);
     assert_eq!((&events[2]["number"], &events[2]["reason"]), (&json!(3), &json!("attempts_spent")));
     let cursor = events[0]["cursor"].as_str().unwrap();
-    let rest = printed(&store, &["events", "default", "--json", "--since", cursor]);
+    let rest = printed(&store, &["events", "default", "--json", "--after", cursor]);
     assert_eq!(rest, events[1..]);
-    assert!(printed(&store, &["events", "default", "--json", "--since", "latest"]).is_empty());
+    assert!(printed(&store, &["events", "default", "--json", "--after", "latest"]).is_empty());
 }
 
 #[test]
@@ -33,15 +33,18 @@ fn events_are_bounded_by_number_and_age_and_say_where_some_are_missing() {
     let store = Store::new();
     store.run(&["queues", "set", "default", "--events", "2", "--events-max-age", "1h"]).ok();
     let queues = store.json(&["queues"]);
-    assert_eq!(queues[0]["settings"]["events"], json!({"max": 2, "max_age_ms": 3_600_000}));
+    assert_eq!(
+        queues["queues"][0]["settings"]["events"],
+        json!({"max": 2, "max_age_ms": 3_600_000})
+    );
     store.enqueue(&["a"]);
     let first = printed(&store, &["events", "default", "--json"]);
     (0..3).for_each(|_| drop(store.enqueue(&["a"])));
     let cursor = first[0]["cursor"].as_str().unwrap();
-    let events = printed(&store, &["events", "default", "--json", "--since", cursor]);
+    let events = printed(&store, &["events", "default", "--json", "--after", cursor]);
     assert_eq!((events.len(), &events[0]), (3, &json!({"gap": true})));
     store.run(&["queues", "set", "default", "--events-max-age", "2h"]).ok();
-    let settings = &store.json(&["queues"])[0]["settings"]["events"];
+    let settings = &store.json(&["queues"])["queues"][0]["settings"]["events"];
     assert_eq!(*settings, json!({"max": 2, "max_age_ms": 7_200_000}));
     store.run(&["queues", "set", "default", "--events", "off"]).ok();
     store.run(&["events", "default"]).refused(1, &["events are off", "--events on"]);
@@ -55,5 +58,5 @@ fn bad_values_are_refused() {
     let both = ["queues", "set", "q", "--events", "off", "--events-max-age", "1h"];
     store.run(&both).refused(1, &["--events off"]);
     store.run(&["queues", "set", "q", "--events", "on"]).ok();
-    store.run(&["events", "q", "--since", "yesterday"]).refused(1, &["after", "yesterday"]);
+    store.run(&["events", "q", "--after", "yesterday"]).refused(1, &["after", "yesterday"]);
 }

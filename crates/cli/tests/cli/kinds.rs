@@ -16,7 +16,7 @@ fn a_kind_is_registered_shown_and_forgotten() {
     assert_eq!(shown["rules"]["schema"]["required"], json!(["to"]), "{shown}");
     assert_eq!(shown["rules"]["payload_bytes_max"], 4096);
     assert_eq!(shown["rules"]["breaker"]["error_rate_percent"], 50);
-    assert_eq!(store.json(&["kinds"])[0]["registered"], true);
+    assert_eq!(store.json(&["kinds"])["kinds"][0]["registered"], true);
     let bad = store.run(&["kinds", "register", "send", "--schema", r#"{"type": "strin"}"#]);
     bad.refused(1, &["schema", "type"]);
     store.run(&["kinds", "register", "send", "--breaker-errors", "50"]).refused(2, &["--breaker"]);
@@ -50,7 +50,8 @@ fn completed_jobs_of_a_kind_are_checked_and_failed_checks_are_listed_with_it() {
     // The payload of the job is that of the check.
     store.work(&["--queue", "checks", "--exec", "verify=grep -q 8 || exit 65"]);
     let kinds = store.json(&["kinds"]);
-    let send = kinds.as_array().unwrap().iter().find(|kind| kind["kind"] == "send").unwrap();
+    let send =
+        kinds["kinds"].as_array().unwrap().iter().find(|kind| kind["name"] == "send").unwrap();
     let checks = json!({"kind": "verify", "sample_per_mille": 1_000, "pending": 0, "failed": 1});
     assert_eq!(send["checks"], checks, "{kinds}");
     assert!(store.run(&["kinds"]).ok().contains("checked by verify (1 failed)"));
@@ -85,7 +86,7 @@ fn ages_that_are_not_named_stay_as_they_are() {
     let store = Store::new();
     store.run(&["queues", "set", "q", "--keep-dead", "90d", "--dead-bytes-max", "1G"]).ok();
     store.run(&["queues", "set", "q", "--keep-finished", "1h"]).ok();
-    let settings = store.json(&["queues"])[0]["settings"].clone();
+    let settings = store.json(&["queues"])["queues"][0]["settings"].clone();
     let kept = &settings["retention"];
     assert_eq!(kept["dead_ms"], 90 * 24 * 3_600_000_u64, "{settings}");
     assert_eq!(
@@ -93,7 +94,7 @@ fn ages_that_are_not_named_stay_as_they_are() {
         (&json!(3_600_000), &json!(1 << 30))
     );
     store.run(&["queues", "set", "q", "--dead-bytes-max", "none"]).ok();
-    assert!(store.json(&["queues"])[0]["settings"]["dead_bytes_max"].is_null());
+    assert!(store.json(&["queues"])["queues"][0]["settings"]["dead_bytes_max"].is_null());
     store.run(&["history"]).ok();
 }
 
@@ -102,7 +103,7 @@ fn numbers_to_keep_that_are_not_named_stay_as_they_are() {
     let store = Store::new();
     store.run(&["queues", "set", "q", "--max-dead", "5", "--max-completed", "7"]).ok();
     store.run(&["queues", "set", "q", "--max-dead", "none"]).ok();
-    let kept = store.json(&["queues"])[0]["settings"]["keep_max"].clone();
+    let kept = store.json(&["queues"])["queues"][0]["settings"]["keep_max"].clone();
     assert_eq!((&kept["completed"], kept["dead"].is_null()), (&json!(7), true), "{kept}");
     store.run(&["queues", "set", "q", "--max-dead", "1000001"]).refused(1, &["keep_max.dead"]);
 }
@@ -116,6 +117,6 @@ fn a_discarded_job_is_counted_in_the_history() {
     let rows = store.json(&["history"]);
     let row = json!({"queue": "default", "kind": "charge", "tenant": "acme", "outcome": "dead", "count": 1});
     for (field, value) in row.as_object().unwrap() {
-        assert_eq!(rows[0][field], *value, "{rows}");
+        assert_eq!(rows["rows"][0][field], *value, "{rows}");
     }
 }

@@ -6,6 +6,7 @@
 mod audit;
 mod bulk;
 mod connection_limit;
+mod consistency;
 #[path = "../database/mod.rs"]
 mod database;
 mod dead;

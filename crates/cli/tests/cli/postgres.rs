@@ -60,6 +60,11 @@ fn migrations_are_printed_applied_or_left_to_another_role() {
     let nothing = database.run(&["migrate", &database.server, "--schema", &database.schema]);
     assert!(nothing.contains("nothing to do"), "{nothing}");
     assert_eq!(database.run(&["migrate", "--print-sql"]), "");
+    let indexed =
+        database.run(&["migrate", "--store", &database.url(), "--index", "payload.customer"]);
+    assert!(indexed.contains("indexed payload.customer"), "{indexed}");
+    let twice = database.refusal(&["migrate", &database.server, "--store", "memory:"]);
+    assert!(twice.contains("given twice"), "{twice}");
     database.run(&["jobs", "list", "--store", &off]);
 }
 

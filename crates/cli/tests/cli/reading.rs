@@ -41,7 +41,10 @@ fn a_worker_that_was_killed_is_seen_until_its_session_is_taken_back() {
     until("the job runs", || started.exists());
     worker.kill();
     let workers = store.json(&["workers"]);
-    assert_eq!((&workers[0]["worker"], &workers[0]["running"]), (&"killed-one".into(), &1.into()));
+    assert_eq!(
+        (&workers["workers"][0]["worker"], &workers["workers"][0]["running"]),
+        (&"killed-one".into(), &1.into())
+    );
     assert!(store.run(&["workers"]).ok().contains("killed-one"));
 }
 
@@ -62,7 +65,7 @@ fn top_needs_a_terminal_and_prints_one_snapshot_for_programs() {
     store.run(&["top"]).refused(1, &["terminal", "--json"]);
     let look = store.json(&["top"]);
     assert_eq!(
-        (&look["queues"][0]["queue"], &look["queues"][0]["depth"]),
+        (&look["queues"][0]["name"], &look["queues"][0]["counts"]["depth"]),
         (&"mail".into(), &1.into())
     );
     store.run(&["top", "--every", "1ms"]).refused(1, &["--every", "100ms"]);

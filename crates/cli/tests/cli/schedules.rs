@@ -12,6 +12,7 @@ fn a_schedule_fires_while_a_worker_is_there() {
     until("it fired", || std::fs::read_to_string(&fired).is_ok_and(|text| text.contains("[1]")));
     worker.drain().ok();
     let listed = store.json(&["schedules", "list"]);
+    let listed = &listed["schedules"];
     assert_eq!(listed[0]["name"], "tick");
     assert!(listed[0]["fired"].as_u64().unwrap() >= 1, "{listed}");
 }
@@ -41,9 +42,15 @@ fn a_schedule_is_paused_resumed_triggered_and_removed() {
     assert!(store.run(&["schedules", "pause", "daily"]).ok().contains("paused"));
     let id = store.run(&["schedules", "trigger", "daily"]).ok();
     assert_eq!(store.job(id.trim())["kind"], "x");
-    assert_eq!(store.json(&["schedules", "resume", "daily"])[0]["paused"], false);
+    assert_eq!(store.json(&["schedules", "resume", "daily"])["paused"], false);
+    let shown = store.json(&["schedules", "show", "daily"]);
+    assert_eq!(
+        (&shown["schedule"]["zone"], &shown["job"]["kind"]),
+        (&"Europe/Berlin".into(), &"x".into())
+    );
+    assert!(store.run(&["schedules", "show", "daily"]).ok().contains(r#"{"kind":"x"}"#));
     store.run(&["schedules", "remove", "daily"]).ok();
-    assert_eq!(store.json(&["schedules", "list"]), serde_json::json!([]));
+    assert_eq!(store.json(&["schedules", "list"]), serde_json::json!({"schedules": []}));
 }
 
 #[test]
@@ -62,6 +69,6 @@ fn invalid_schedules_are_refused_by_field() {
     let missed = ["add", "s", "x", "--after-completion", "5m", "--missed", "all"];
     refused(&missed, 1, &["schedule.missed", "leave it out"]);
     refused(&["add", "s", "x"], 2, &["--cron"]);
-    refused(&["pause", "missing"], 1, &["missing", "no such schedule"]);
+    refused(&["pause", "missing"], 1, &["missing", "does not exist"]);
     refused(&["remove", "missing"], 1, &["missing", "schedules list"]);
 }

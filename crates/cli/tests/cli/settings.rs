@@ -10,8 +10,10 @@ fn queues_are_listed_with_what_is_in_them() {
     store.enqueue(&["y", "--queue", "media"]);
     let queues = store.json(&["queues"]);
     let figures = |queue: usize| {
-        let of = |name: &str| queues[queue][name].clone();
-        (of("queue"), of("depth"), of("available"), of("scheduled"), of("paused"))
+        let queue = &queues["queues"][queue];
+        let of = |name: &str| queue["counts"][name].clone();
+        let paused = queue["settings"]["paused"].clone();
+        (queue["name"].clone(), of("depth"), of("available"), of("scheduled"), paused)
     };
     assert_eq!(figures(0), ("mail".into(), 2.into(), 1.into(), 1.into(), false.into()));
     assert_eq!(figures(1), ("media".into(), 1.into(), 1.into(), 0.into(), false.into()));
@@ -54,7 +56,7 @@ fn settings_are_in_force_and_can_be_lifted() {
     store.run(&["queues", "set", "q", "--max-depth", "none"]).ok();
     store.enqueue(&["x", "--queue", "q"]);
     store.run(&["kinds", "set", "x", "--permits", "0"]).ok();
-    assert_eq!(store.json(&["kinds"])[0]["permits"], 0);
+    assert_eq!(store.json(&["kinds"])["kinds"][0]["settings"]["permits"], 0);
     store.run(&["queues", "set", "q"]).refused(1, &["nothing to set", "--max-depth"]);
     store.run(&["queues", "set", "q", "--order", "random"]).refused(2, &["random", "strict"]);
     store.run(&["queues", "set", "q", "--max-depth", "few"]).refused(2, &["few", "none"]);
@@ -67,7 +69,7 @@ fn limits_are_created_listed_applied_and_removed() {
     store.run(&[&["limits", "set", "stripe"][..], &arguments].concat()).ok();
     store.run(&["queues", "set", "q", "--limit", "stripe"]).ok();
     assert!(store.run(&["queues"]).ok().contains("limits stripe"));
-    let limits = store.json(&["limits"]);
+    let limits = store.json(&["limits"])["limits"].clone();
     assert_eq!((&limits[0]["name"], &limits[0]["queues"][0]), (&"stripe".into(), &"q".into()));
     assert_eq!(limits[0]["rate"]["bucket"]["burst"], 100);
     let shown = store.run(&["limits", "show", "stripe"]).ok();

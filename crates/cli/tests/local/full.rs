@@ -124,8 +124,8 @@ fn a_full_disk_refuses_new_jobs_and_nothing_else_also_after_a_restart() {
     }
     assert_eq!(done.len(), 25);
     let (_, waiting) = ask(&server, "GET", "/v1/jobs?state=available&limit=1", "");
-    let path = format!("/v1/jobs/{}/change", waiting["jobs"][0]["id"].as_str().unwrap());
-    let (status, changed) = ask(&server, "POST", &path, r#"{"change":"cancel"}"#);
+    let path = format!("/v1/jobs/{}/cancel", waiting["jobs"][0]["id"].as_str().unwrap());
+    let (status, changed) = ask(&server, "POST", &path, "{}");
     assert_eq!((status, &changed["state"]), (200, &"cancelled".into()), "{changed}");
 
     // Killed and started again on the full disk.

@@ -76,3 +76,80 @@ fn the_commands_of_the_guide_to_limits_do_what_it_says() {
     );
     assert_eq!(of("summarise")[0]["cost"], json!(1200));
 }
+
+/// A shell with a server, and its address in `U` as in the protocol.
+fn served() -> Shell {
+    let mut shell = Shell::new();
+    shell.serve();
+    shell.follow_line("U=http://127.0.0.1:7474");
+    shell
+}
+
+fn windlass(arguments: &str) -> String {
+    format!("'{}' {arguments}", env!("CARGO_BIN_EXE_windlass"))
+}
+
+#[test]
+fn the_commands_of_the_guide_to_bulk_changes_do_what_it_says() {
+    let mut shell = served();
+    for queue in ["mail", "old-queue"] {
+        let job =
+            format!(r#"{{"kind":"send_email","queue":"{queue}","payload":{{"customer":41}}}}"#);
+        shell.follow_line(&format!("curl --json '{job}' $U/v1/jobs"));
+    }
+    shell.follow("docs/guides/bulk.md");
+    let jobs = shell.jobs();
+    let queues: Vec<&Value> = jobs.iter().map(|job| &job["queue"]).collect();
+    assert_eq!(queues, [&json!("mail-slow")], "moved, and the other queue is obliterated");
+}
+
+#[test]
+fn the_commands_of_the_guide_to_events_do_what_it_says() {
+    let mut shell = served();
+    shell.follow_line("windlass queues set mail --events on");
+    shell.follow_line(r#"curl --json '{"kind":"send_email","queue":"mail"}' $U/v1/jobs"#);
+    shell.follow_line("curl $U/v1/queues/mail/events");
+    shell.follow("docs/guides/events.md");
+    let shown = shell.sh(&windlass("events mail --json"));
+    assert!(shown.contains("send_email"), "{shown}");
+}
+
+#[test]
+fn the_commands_of_the_guide_to_flows_do_what_it_says() {
+    let mut shell = served();
+    shell.copy("docs/guides/flows.md", "yaml", "flow.yaml");
+    shell.follow_line(r#"curl --json '{"kind":"resize"}' $U/v1/jobs"#);
+    shell.follow("docs/guides/flows.md");
+    let flow = shell.sh(&windlass("flows show order-789 --json"));
+    let flow: Value = serde_json::from_str(&flow).unwrap();
+    assert_eq!(flow["states"], json!({"available": 2, "blocked": 1}), "cancelled and replayed");
+}
+
+#[test]
+fn the_commands_of_the_guide_to_kinds_do_what_it_says() {
+    let mut shell = served();
+    shell.write("send_email.schema.json", r#"{"type":"object","required":["to"]}"#);
+    shell.follow("docs/guides/kinds.md");
+    let kinds: Value = serde_json::from_str(&shell.sh(&windlass("kinds --json"))).unwrap();
+    let registered =
+        kinds["kinds"].as_array().unwrap().iter().filter(|it| it["registered"] == true);
+    let names: Vec<&Value> = registered.map(|it| &it["name"]).collect();
+    assert_eq!(names, [&json!("charge_card"), &json!("invoice"), &json!("resize")]);
+}
+
+#[test]
+fn the_commands_of_the_guides_to_order_and_search_do_what_they_say() {
+    let mut shell = served();
+    let job = r#"{"kind":"send_email","queue":"mail","payload":{"customer":42}}"#;
+    shell.follow_line(&format!("curl --json '{job}' $U/v1/jobs"));
+    shell.follow("docs/guides/order.md");
+    shell.follow("docs/guides/search.md");
+    let queue: Value =
+        serde_json::from_str(&shell.sh(&windlass("queues show shared --json"))).unwrap();
+    assert_eq!(
+        (&queue["settings"]["order"], &queue["counts"]["depth"]),
+        (&json!("fair"), &json!(1))
+    );
+    let found = shell.sh(&windlass("jobs --where payload.customer=42 --json"));
+    assert!(found.contains("send_email"), "{found}");
+}

@@ -6,12 +6,15 @@
 //! - `serve` gets a free port, and 127.0.0.1:7474 means that port from then on;
 //! - `bench --profile quick` becomes `--profile tiny`, because only that measures in a debug build;
 //! - what takes minutes or is run by another test is looked up instead (see [`ELSEWHERE`]);
-//! - `ID` and `LEASE` are those of the answer that gave them last.
+//! - `ID`, `LEASE` and `CURSOR` are those of the answer that gave them last, or that the test set;
+//! - commands that ask for confirmation get `--yes`, because nobody answers;
+//! - commands that follow a stream end after a second.
 //!
 //! Any other command is unknown, and fails the test.
 
 use crate::serving::Serving;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,7 +23,8 @@ const WINDLASS: &str = "cargo run --release --";
 /// Where the documents expect the server.
 const PORT: &str = "127.0.0.1:7474";
 /// Commands that are not run here, and the file and the text that show that they exist.
-const ELSEWHERE: [(&str, &str, &str); 2] = [
+const ELSEWHERE: [(&str, &str, &str); 3] = [
+    ("windlass migrate postgres://", "crates/cli/tests/cli/postgres.rs", "\"--index\""),
     ("cargo xtask test", "xtask/src/main.rs", "Test(test::Options)"),
     (
         "cargo run -p windlass --example hello",
@@ -35,8 +39,8 @@ pub(crate) struct Shell {
     server: Option<Serving>,
     /// `NAME=value`, as set by the document.
     variables: Vec<(String, String)>,
-    id: Option<String>,
-    lease: Option<String>,
+    /// What the words in capitals stand for.
+    words: BTreeMap<&'static str, String>,
     /// The command, as in the document.
     pub(crate) ran: Vec<String>,
 }
@@ -44,7 +48,26 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, server: None, variables: Vec::new(), id: None, lease: None, ran: Vec::new() }
+        let (variables, words) = (Vec::new(), BTreeMap::new());
+        Self { dir, server: None, variables, words, ran: Vec::new() }
+    }
+
+    /// Sets what a word in capitals stands for.
+    pub(crate) fn set(&mut self, word: &'static str, value: &str) {
+        self.words.insert(word, value.to_owned());
+    }
+
+    /// Writes the first block of this language in a document to a file.
+    pub(crate) fn copy(&self, document: &str, language: &str, file: &str) {
+        let text = std::fs::read_to_string(repository().join(document)).unwrap();
+        let block = text.split(&format!("```{language}\n")).nth(1).expect("a block");
+        let block = block.split("```").next().unwrap_or_default();
+        std::fs::write(self.dir.path().join(file), block).unwrap();
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, file: &str, content: &str) {
+        std::fs::write(self.dir.path().join(file), content).unwrap();
     }
 
     /// Runs all commands of a document.
@@ -57,8 +80,15 @@ impl Shell {
         }
     }
 
+    /// Runs a command of the test, as if it were in a document.
+    pub(crate) fn follow_line(&mut self, command: &str) {
+        self.run("the test", command);
+    }
+
     fn run(&mut self, document: &str, command: &str) {
-        if let Some((_, file, proof)) = ELSEWHERE.iter().find(|(known, ..)| *known == command) {
+        if let Some((_, file, proof)) =
+            ELSEWHERE.iter().find(|(known, ..)| command.starts_with(known))
+        {
             let text = std::fs::read_to_string(repository().join(file)).unwrap();
             assert!(text.contains(proof), "{document}: {command:?} does not exist: see {file}");
         } else if let Some((name, value)) = assignment(command) {
@@ -70,9 +100,14 @@ impl Shell {
             let command = command.replace("--profile quick", "--profile tiny");
             self.sh(&command.replace(WINDLASS, &program));
         } else if let Some(rest) = command.strip_prefix("windlass ") {
-            self.sh(&format!("'{}' {rest}", env!("CARGO_BIN_EXE_windlass")));
+            let answer =
+                self.sh(&prepared(&format!("'{}' {rest}", env!("CARGO_BIN_EXE_windlass"))));
+            if let Some(id) = answer.lines().next().filter(|line| is_id(line)) {
+                self.set("ID", id);
+            }
         } else if let Some(rest) = command.strip_prefix("curl ") {
-            let answer = self.sh(&format!("curl -sS --fail-with-body --max-time 60 {rest}"));
+            let curl = format!("curl -sS --fail-with-body --max-time 60 {rest}");
+            let answer = self.sh(&prepared(&curl));
             self.remember(&answer);
         } else {
             panic!("{document} has a command that this test cannot run; teach it: {command}");
@@ -101,15 +136,16 @@ impl Shell {
 
     /// The line with everything in it that only this run knows.
     fn filled(&self, line: &str) -> String {
-        let known = |what: &Option<String>, name: &str| {
-            what.clone().unwrap_or_else(|| panic!("no answer gave the {name} of: {line}"))
+        let known = |name: &str| {
+            let word = self.words.get(name).cloned();
+            word.unwrap_or_else(|| panic!("no answer gave the {name} of: {line}"))
         };
         let mut line = match &self.server {
             Some(server) => line.replace(PORT, &server.address),
             None => line.to_owned(),
         };
-        for (name, what) in [("LEASE", &self.lease), ("ID", &self.id)] {
-            line = replaced(&line, name, || known(what, name));
+        for name in ["CURSOR", "LEASE", "ID"] {
+            line = replaced(&line, name, || known(name));
         }
         line
     }
@@ -117,11 +153,10 @@ impl Shell {
     /// Keeps the last id and lease of an answer.
     fn remember(&mut self, answer: &str) {
         let value: Value = serde_json::from_str(answer).unwrap_or_default();
-        if let Some(id) = last(&value, "id") {
-            self.id = Some(id);
-        }
-        if let Some(lease) = last(&value, "lease") {
-            self.lease = Some(lease);
+        for (name, word) in [("id", "ID"), ("lease", "LEASE"), ("cursor", "CURSOR")] {
+            if let Some(value) = last(&value, name) {
+                self.set(word, &value);
+            }
         }
     }
 
@@ -133,6 +168,25 @@ impl Shell {
         let mut page: Value = serde_json::from_str(body).unwrap();
         serde_json::from_value(page["jobs"].take()).unwrap()
     }
+}
+
+/// The command as it can run without a person: confirmed, and ended.
+fn prepared(command: &str) -> String {
+    let (line, comment) = command.split_once(" # ").unwrap_or((command, ""));
+    let asks =
+        ["jobs cancel --where", "jobs move --queue", "dead replay --all", "dead discard --all"];
+    let asks = asks.iter().any(|asks| line.contains(asks));
+    let is_confirmed = ["--yes", "--dry-run"].iter().any(|flag| line.contains(flag));
+    let line = if asks && !is_confirmed { format!("{line} --yes") } else { line.to_owned() };
+    match line.contains(" --follow") || line.contains(" -N ") {
+        true => format!("timeout 1 {line}; test $? = 124 # {comment}"),
+        false => line,
+    }
+}
+
+/// Whether a text is the id of a job.
+fn is_id(text: &str) -> bool {
+    text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
 }
 
 /// The line with a whole word replaced.

@@ -13,6 +13,9 @@ use windlass_core::model::{Job, Step};
 use windlass_core::{Error, JobId, Result};
 use windlass_wire::{self as wire, routes};
 
+/// Maximum number of pages of one list: a million rows.
+const PAGES_MAX: usize = 1_000;
+
 /// A server as an engine. Cheap to clone; clones share its connections.
 #[derive(Clone)]
 pub struct RemoteEngine {
@@ -76,6 +79,27 @@ impl RemoteEngine {
     ) -> Result<Stamped<U>> {
         let Stamped { now, epoch, value } = self.transport().ask(Method::GET, path).await?;
         Ok(Stamped { now, epoch, value: turn(value)? })
+    }
+
+    /// Reads all pages of a list.
+    async fn pages<T: DeserializeOwned, U>(
+        &self,
+        path: &str,
+        turn: impl Fn(T) -> (Vec<U>, Option<Cursor>),
+    ) -> Result<Stamped<Vec<U>>> {
+        let (mut all, mut after) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let query = wire::write_query(&wire::PageQuery { after, limit: None });
+            let page = self.get(&format!("{path}?{query}"), |page: T| Ok(turn(page))).await?;
+            let Stamped { now, epoch, value: (rows, next) } = page;
+            all.extend(rows);
+            after = next;
+            if after.is_none() {
+                return Ok(Stamped { now, epoch, value: all });
+            }
+        }
+        let reason = format!("{path} has more than {PAGES_MAX} pages");
+        Err(Error::Unavailable { store: self.transport().base().to_owned(), reason })
     }
 
     /// Sends a batch of `requested` items and converts the result of each.
@@ -210,8 +234,8 @@ impl Admin for RemoteEngine {
     }
 
     fn limits(&self) -> Answer<'_, Vec<LimitStats>> {
-        Box::pin(self.get(routes::LIMITS, |it: wire::Limits| {
-            Ok(it.limits.into_iter().map(wire::LimitView::into_stats).collect())
+        Box::pin(self.pages(routes::LIMITS, |it: wire::Limits| {
+            (it.limits.into_iter().map(wire::LimitView::into_stats).collect(), it.next)
         }))
     }
 
@@ -222,7 +246,10 @@ impl Admin for RemoteEngine {
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        Box::pin(self.get(routes::WORKERS, |it: wire::Workers| Ok(it.into_core())))
+        Box::pin(self.pages(routes::WORKERS, |mut it: wire::Workers| {
+            let next = it.next.take();
+            (it.into_core(), next)
+        }))
     }
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {

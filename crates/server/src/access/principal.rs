@@ -35,6 +35,11 @@ impl Who {
         jobs.iter().try_for_each(|job| self.may_enqueue(job))
     }
 
+    /// Whether the principal sees jobs of this kind, even if only their status.
+    pub(crate) fn may_follow(&self, kind: &str) -> bool {
+        self.0.may().may_view() || self.0.may().may_enqueue(kind)
+    }
+
     /// Checks that jobs of this queue may be claimed.
     pub(crate) fn may_work(&self, queue: &str) -> Result<()> {
         match self.0.may().may_work(queue) {

@@ -16,6 +16,8 @@ pub(crate) enum Needs {
     Enqueue,
     /// `work:…`; the route checks the queues. Reports are restricted by their leases.
     Work,
+    /// The `view` permission, or `enqueue:…`; the route shows producers the status of jobs of their kinds only.
+    Status,
     /// The `view` permission.
     View,
     /// The `view` permission, checked with cached keys while the store does not answer: for
@@ -31,6 +33,7 @@ impl Needs {
             Self::Nothing | Self::Key => true,
             Self::Enqueue => may.is_producer(),
             Self::Work => may.is_worker(),
+            Self::Status => may.may_view() || may.is_producer(),
             Self::View | Self::Watch => may.may_view(),
             Self::Admin => may.is_admin(),
         }
@@ -43,13 +46,13 @@ impl Needs {
             Self::Key => "any key",
             Self::Enqueue => "enqueue:KIND",
             Self::Work => "work:QUEUE",
-            Self::View | Self::Watch => "view",
+            Self::Status | Self::View | Self::Watch => "view",
             Self::Admin => "admin",
         }
     }
 }
 
-use Needs::{Admin, Enqueue, Key, Nothing, View, Watch, Work};
+use Needs::{Admin, Enqueue, Key, Nothing, Status, View, Watch, Work};
 
 /// Required permissions by method and path.
 pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
@@ -59,8 +62,17 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", paths::JOBS_GET, View),
     ("POST", paths::JOBS_IMPORT, Admin),
     ("POST", paths::JOBS_CHANGE, Admin),
-    ("GET", paths::JOB, View),
-    ("POST", paths::JOB_CHANGE, Admin),
+    ("GET", paths::JOB, Status),
+    ("POST", paths::JOB_CANCEL, Admin),
+    ("POST", paths::JOB_DISCARD, Admin),
+    ("POST", paths::JOB_KILL, Admin),
+    ("POST", paths::JOB_MOVE, Admin),
+    ("POST", paths::JOB_PAUSE, Admin),
+    ("POST", paths::JOB_PROMOTE, Admin),
+    ("POST", paths::JOB_REPLAY, Admin),
+    ("POST", paths::JOB_REPRIORITISE, Admin),
+    ("POST", paths::JOB_RESCHEDULE, Admin),
+    ("POST", paths::JOB_RESUME, Admin),
     ("POST", paths::JOB_SIGNAL, Admin),
     ("GET", paths::JOB_WHY, View),
     ("GET", paths::JOB_PART, View),
@@ -113,6 +125,9 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("DELETE", paths::SCHEDULE, Admin),
     ("POST", paths::SCHEDULE_TRIGGER, Admin),
     ("GET", paths::AUDIT, View),
+    ("GET", paths::KEYS, Admin),
+    ("POST", paths::KEYS, Admin),
+    ("DELETE", paths::KEY, Admin),
     ("POST", paths::RECORDS, Admin),
     ("POST", paths::MAINTAIN, Admin),
     ("POST", paths::CHECK, Admin),

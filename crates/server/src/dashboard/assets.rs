@@ -8,24 +8,30 @@ use axum::extract::Path;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, StatusCode};
-use rust_embed::{EmbeddedFile, RustEmbed};
+use std::hash::{DefaultHasher, Hasher as _};
 
-/// Number of hash bytes in a version.
-const VERSION_BYTES: usize = 8;
+/// The files by name.
+const FILES: [(&str, &[u8]); 3] = [
+    ("dashboard.css", include_bytes!("../../assets/dashboard.css")),
+    ("dashboard.js", include_bytes!("../../assets/dashboard.js")),
+    ("icon.svg", include_bytes!("../../assets/icon.svg")),
+];
 
-#[derive(RustEmbed)]
-#[folder = "assets/"]
-struct Assets;
+fn file(name: &str) -> Option<&'static [u8]> {
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, content)| *content)
+}
 
 /// The URL of a file, with its current version.
 pub(super) fn url(name: &str) -> String {
-    let version = Assets::get(name).map(|file| version(&file)).unwrap_or_default();
+    let version = file(name).map(version).unwrap_or_default();
     format!("/assets/{name}?v={version}")
 }
 
-fn version(file: &EmbeddedFile) -> String {
-    let hash = file.metadata.sha256_hash();
-    hash.iter().take(VERSION_BYTES).map(|byte| format!("{byte:02x}")).collect()
+/// Changes with the content.
+fn version(content: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(content);
+    format!("{:016x}", hasher.finish())
 }
 
 const fn media_type(name: &str) -> &'static str {
@@ -40,8 +46,8 @@ const fn media_type(name: &str) -> &'static str {
 /// `GET /assets/{file}`
 pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failure> {
     let missing = || Failure::not_here(format!("There is no file {name:?}."));
-    let file = Assets::get(&name).ok_or_else(missing)?;
-    let version = version(&file);
+    let content = file(&name).ok_or_else(missing)?;
+    let version = version(content);
     let tag = format!("\"{version}\"");
     let mut response = match visit.has.as_deref() == Some(&tag) {
         true => {
@@ -49,7 +55,7 @@ pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Result<Respo
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
-        false => Response::new(Body::from(file.data.into_owned())),
+        false => Response::new(Body::from(content)),
     };
     let kept = match visit.param("v") == Some(&version) {
         true => "public, max-age=31536000, immutable",

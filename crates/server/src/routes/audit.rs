@@ -2,11 +2,12 @@
 
 use crate::app::App;
 use crate::body::Query;
+use crate::documents::action;
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
 use windlass_core::engine::Cursor;
-use windlass_services::{AuditQuery, AuditRow};
+use windlass_services::AuditQuery;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -34,22 +35,6 @@ fn query(list: wire::AuditList) -> AuditQuery {
     query.limit = list.limit();
     query.after = list.after.map(|after| after.as_str().to_owned());
     (query.who, query.action, query.target) = (list.who, list.action, list.target);
-    query.from = list.from;
+    (query.from, query.until) = (list.from, list.until);
     query
-}
-
-fn action(row: AuditRow) -> wire::Action {
-    let AuditRow { id, at, action, .. } = row;
-    wire::Action {
-        id,
-        at,
-        who: action.who,
-        key: action.key,
-        action: action.action,
-        targets: action.targets,
-        count: action.count,
-        refused: action.refused,
-        before: action.before,
-        after: action.after,
-    }
 }

@@ -3,13 +3,13 @@
 use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
+use crate::documents;
 use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamped};
 use axum::extract::State;
-use http::StatusCode;
 use std::sync::Arc;
 use windlass_core::{Error, Result};
-use windlass_services::{Bulk, BulkChange, Bulks, NewBulk};
+use windlass_services::{BulkChange, Bulks, NewBulk};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -28,7 +28,7 @@ pub(super) async fn start(State(app): State<App>, who: Who, request: Json<wire::
     let new = new(request.value)?.by(who.0.name());
     let bulks = Bulks::new(Arc::new(app.acting(&who)));
     let bulk = app.in_time(bulks.start(new), 0).await?;
-    answer(&app, view(bulk)).await
+    answer(&app, documents::bulk(bulk)).await
 }
 
 /// List bulk operations
@@ -42,7 +42,7 @@ pub(super) async fn start(State(app): State<App>, who: Who, request: Json<wire::
 )]
 pub(super) async fn list(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
     let bulks = app.in_time(Bulks::new(app.engine.clone()).all(), 0).await?;
-    answer(&app, wire::Bulks { bulks: bulks.into_iter().map(view).collect() }).await
+    answer(&app, wire::Bulks { bulks: bulks.into_iter().map(documents::bulk).collect() }).await
 }
 
 /// Get a bulk operation with its progress
@@ -60,7 +60,7 @@ pub(super) async fn get(
     _: Query<wire::Nothing>,
 ) -> Reply {
     let found = app.in_time(Bulks::new(app.engine.clone()).get(&id), 0).await?;
-    answer(&app, view(found.ok_or_else(|| not_there(&id))?)).await
+    answer(&app, documents::bulk(found.ok_or_else(|| not_there(&id))?)).await
 }
 
 /// Cancel a bulk operation
@@ -68,19 +68,22 @@ pub(super) async fn get(
 /// It changes no further jobs; those changed until then stay changed.
 #[utoipa::path(
     post, path = paths::BULK_CANCEL, tag = tag::JOBS, operation_id = "cancel_bulk",
+    request_body = wire::Nothing,
     params(("id" = wire::openapi::JobId, Path, description = "The operation.")),
     responses(
         (status = 200, body = wire::Bulk, description = "The operation."),
         (status = 404, description = "There is no such operation."),
     ),
 )]
-pub(super) async fn cancel(State(app): State<App>, who: Who, Path(id): Path<String>) -> Reply {
-    if app.in_time(Bulks::new(app.engine.clone()).get(&id), 0).await?.is_none() {
-        return Err(not_there(&id));
-    }
+pub(super) async fn cancel(
+    State(app): State<App>,
+    who: Who,
+    Path(id): Path<String>,
+    _: Json<wire::Nothing>,
+) -> Reply {
     let bulks = Bulks::new(Arc::new(app.acting(&who)));
     let bulk = app.in_time(bulks.cancel(&id), 0).await?;
-    answer(&app, view(bulk)).await
+    answer(&app, documents::bulk(bulk)).await
 }
 
 async fn answer(app: &App, value: impl serde::Serialize) -> Reply {
@@ -88,25 +91,7 @@ async fn answer(app: &App, value: impl serde::Serialize) -> Reply {
 }
 
 fn not_there(id: &str) -> Refusal {
-    let expected = "there is no such bulk operation; GET /v1/bulk lists them";
-    Refusal::with(StatusCode::NOT_FOUND, Error::invalid("id", id, expected))
-}
-
-fn view(bulk: Bulk) -> wire::Bulk {
-    wire::Bulk {
-        id: bulk.id,
-        filter: bulk.filter.into(),
-        change: bulk.change.as_str().to_owned(),
-        dry_run: bulk.dry_run,
-        by: bulk.by,
-        begun: bulk.begun,
-        ended: bulk.ended,
-        state: bulk.state.as_str().to_owned(),
-        total: bulk.total,
-        changed: bulk.changed,
-        refused: bulk.refused,
-        error: bulk.error,
-    }
+    Error::missing("bulk operation", id, "GET /v1/bulk lists them").into()
 }
 
 /// Converts the request; refuses members that its change does not use.

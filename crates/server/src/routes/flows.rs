@@ -3,7 +3,7 @@
 use crate::access::Who;
 use crate::admit::Principal;
 use crate::app::App;
-use crate::body::{Json, Path};
+use crate::body::{Json, Path, Query};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
 use crate::traces::Trace;
@@ -65,18 +65,26 @@ pub(super) async fn store(
 
 /// Return a flow
 ///
-/// Its jobs with what they run `after` and how that ended, and the number of jobs by state.
+/// Its jobs with what they run `after` and how that ended, in pages, and the number of all its jobs by state.
 #[utoipa::path(
     get, path = paths::FLOW, tag = tag::JOBS, operation_id = "get_flow",
-    params(("flow" = wire::openapi::Name, Path, description = "The flow; a `/` is written `%2F`.")),
+    params(("flow" = wire::openapi::Name, Path, description = "The flow; a `/` is written `%2F`."), wire::PageQuery),
     responses(
-        (status = 200, body = wire::Flow, description = "The flow. Without jobs if there is none of this name."),
+        (status = 200, body = wire::Flow, description = "A page of the flow."),
+        (status = 404, description = "No jobs belong to this flow."),
     ),
 )]
-pub(super) async fn get(State(app): State<App>, Path(flow): Path<String>) -> Reply {
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(flow): Path<String>,
+    Query(page): Query<wire::PageQuery>,
+) -> Reply {
     let flow = named(flow)?;
-    let reply = app.in_time(flow_jobs(&*app.engine, &flow), 0).await?;
-    Ok(stamped(reply.map(|jobs| wire::Flow::new(flow, jobs))))
+    let Stamped { now, epoch, value } = app.in_time(flow_jobs(&*app.engine, &flow), 0).await?;
+    if value.is_empty() {
+        return Err(Error::missing("flow", &*flow, "no jobs belong to it").into());
+    }
+    Ok(stamped(Stamped { now, epoch, value: wire::Flow::page(flow, value, &page)? }))
 }
 
 /// Cancel a flow
@@ -84,12 +92,18 @@ pub(super) async fn get(State(app): State<App>, Path(flow): Path<String>) -> Rep
 /// Cancels all of its jobs that have not ended; running ones are asked to stop.
 #[utoipa::path(
     post, path = paths::FLOW_CANCEL, tag = tag::JOBS, operation_id = "cancel_flow",
+    request_body = wire::Nothing,
     params(("flow" = wire::openapi::Name, Path, description = "The flow; a `/` is written `%2F`.")),
     responses(
         (status = 200, body = wire::openapi::ChangedItems, description = "The result of each job."),
     ),
 )]
-pub(super) async fn cancel(State(app): State<App>, who: Who, Path(flow): Path<String>) -> Reply {
+pub(super) async fn cancel(
+    State(app): State<App>,
+    who: Who,
+    Path(flow): Path<String>,
+    _: Json<wire::Nothing>,
+) -> Reply {
     let (flow, engine) = (named(flow)?, app.acting(&who));
     Ok(changed(app.in_time(cancel_flow(&engine, &flow), 0).await?))
 }
@@ -99,12 +113,18 @@ pub(super) async fn cancel(State(app): State<App>, who: Who, Path(flow): Path<St
 /// Replays all of its jobs that ended without being completed. Each waits again for those that it depends on.
 #[utoipa::path(
     post, path = paths::FLOW_REPLAY, tag = tag::JOBS, operation_id = "replay_flow",
+    request_body = wire::Nothing,
     params(("flow" = wire::openapi::Name, Path, description = "The flow; a `/` is written `%2F`.")),
     responses(
         (status = 200, body = wire::openapi::ChangedItems, description = "The result of each job."),
     ),
 )]
-pub(super) async fn replay(State(app): State<App>, who: Who, Path(flow): Path<String>) -> Reply {
+pub(super) async fn replay(
+    State(app): State<App>,
+    who: Who,
+    Path(flow): Path<String>,
+    _: Json<wire::Nothing>,
+) -> Reply {
     let (flow, engine) = (named(flow)?, app.acting(&who));
     Ok(changed(app.in_time(replay_flow(&engine, &flow), 0).await?))
 }

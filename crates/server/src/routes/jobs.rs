@@ -148,33 +148,6 @@ pub(super) async fn change(
     Ok(stamped(reply.map(turn)))
 }
 
-/// Change one job
-///
-/// Cancel, promote, reschedule, reprioritise, move (to `queue`), kill, pause, resume, signal, replay (with `edits`)
-/// or discard it.
-#[utoipa::path(
-    post, path = paths::JOB_CHANGE, tag = tag::JOBS, operation_id = "change_job",
-    request_body = wire::JobChange,
-    params(("id" = wire::openapi::JobId, Path, description = "The job.")),
-    responses(
-        (status = 200, body = wire::Changed, description = "Done."),
-        (status = 404, description = "There is no such job."),
-        (status = 409, description = "The job's state does not allow it, or another job holds its unique key."),
-        (status = 429, description = "The queue to move to is full. Retry after `Retry-After`."),
-    ),
-)]
-pub(super) async fn change_one(
-    State(app): State<App>,
-    who: Who,
-    Path(id): Path<String>,
-    change: Json<wire::JobChange>,
-) -> Reply {
-    let item = change.value.into_core_of(job_id(&id)?)?;
-    let reply = app.call(app.acting(&who).change(vec![item])).await?;
-    let changed = wire::Changed::from(only(reply.value)?);
-    Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value: changed }))
-}
-
 /// Send a signal to a job
 ///
 /// A job that waits for the signal runs again; otherwise the signal is kept in its inbox. The same id again is accepted and

@@ -1,64 +1,33 @@
 //! Kinds: their settings, statistics, rules and circuit breakers.
 
-use super::queues::settings_and_lanes;
 use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
+use crate::documents;
 use crate::openapi::tag;
-use crate::reply::{Refusal, Reply, stamped};
+use crate::reply::{Reply, stamped};
 use axum::extract::State;
-use http::StatusCode;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use windlass_core::engine::{LaneStats, Stamped, StatsRequest};
-use windlass_core::model::{CheckRule, KindRules, KindSettings, Name};
-use windlass_core::{Error, Result, check_name};
-use windlass_services::{Breakers, Kinds};
+use windlass_core::engine::Stamped;
+use windlass_core::{Error, check_name};
+use windlass_services::Kinds;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
-use windlass_wire::{KindOverview, Overview};
 
 /// List kinds
 ///
-/// All kinds with jobs, settings or rules.
+/// All kinds with jobs, settings or rules, in pages; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::KINDS, tag = tag::SETTINGS, operation_id = "list_kinds",
+    params(wire::PageQuery),
     responses(
-        (status = 200, body = wire::Kinds, description = "The kinds, by name."),
+        (status = 200, body = wire::Kinds, description = "A page of kinds, by name."),
     ),
 )]
-pub(super) async fn list(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
-    let registered = app.in_time(registered(&app), 0).await?;
-    let breakers = app.in_time(breakers(&app), 0).await?;
-    let (mut settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
-    let set: BTreeSet<Name> = settings.kinds.iter().map(|(name, _)| name.clone()).collect();
-    let only_registered = registered.keys().filter(|kind| !set.contains(*kind));
-    settings.kinds.extend(only_registered.map(|kind| (kind.clone(), KindSettings::default())));
-    let now = lanes.now;
-    let all_lanes = lanes.value.clone();
-    let checks = |rule: &CheckRule| wire::Checks::of(rule, &all_lanes);
-    let view = |overview: Overview<KindSettings>| KindOverview {
-        registered: registered.contains_key(&overview.name),
-        rules: None,
-        breaker: breakers.get(&overview.name).copied(),
-        checks: registered.get(&overview.name).and_then(|rule| Some(checks(rule.as_ref()?))),
-        overview,
-    };
-    let all = |lanes: Vec<LaneStats>| Overview::all(settings.kinds, &lanes, |it| &it.kind, now);
-    let all = |lanes| all(lanes).into_iter().map(view).collect();
-    Ok(stamped(lanes.map(|lanes| wire::Kinds { kinds: all(lanes) })))
-}
-
-/// The registered kinds, with the rule for their checks.
-async fn registered(app: &App) -> Result<BTreeMap<Name, Option<CheckRule>>> {
-    let all = Kinds::new(app.engine.clone()).all().await?;
-    let check = |rules: Result<KindRules>| rules.ok().and_then(|rules| rules.check);
-    Ok(all.into_iter().map(|it| (it.kind, check(it.rules))).collect())
-}
-
-async fn breakers(app: &App) -> Result<BTreeMap<Name, wire::Breaker>> {
-    let all = Breakers::new(app.engine.clone()).all().await?;
-    Ok(all.iter().map(|(kind, breaker)| (kind.clone(), breaker.into())).collect())
+pub(super) async fn list(State(app): State<App>, Query(page): Query<wire::PageQuery>) -> Reply {
+    let Stamped { now, epoch, value } = app.in_time(documents::kinds(&app.engine), 0).await?;
+    let (kinds, next) = page.cut(value, |kind| &kind.overview.name)?;
+    Ok(stamped(Stamped { now, epoch, value: wire::Kinds { kinds, next } }))
 }
 
 /// Get a kind
@@ -77,27 +46,7 @@ pub(super) async fn get(
     _: Query<wire::Nothing>,
 ) -> Reply {
     check_name("kind", &kind)?;
-    let rules = match app.in_time(Kinds::new(app.engine.clone()).get(&kind), 0).await {
-        // A name that is too long to be registered cannot have rules.
-        Err(error) if error.field() == Some("kind") => None,
-        answer => answer?,
-    };
-    let breaker = app.in_time(Breakers::new(app.engine.clone()).get(&kind), 0).await?;
-    let kind = Name::from(kind);
-    let (settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
-    let now = lanes.now;
-    let checks = rules.as_ref().and_then(|rules| rules.check.as_ref());
-    let checks = checks.map(|rule| wire::Checks::of(rule, &lanes.value));
-    Ok(stamped(lanes.map(|mut lanes| {
-        lanes.retain(|lane| lane.kind == kind);
-        KindOverview {
-            overview: Overview::of(kind, settings.kinds, lanes, now),
-            registered: rules.is_some(),
-            rules: rules.map(Into::into),
-            breaker: breaker.as_ref().map(Into::into),
-            checks,
-        }
-    })))
+    Ok(stamped(app.in_time(documents::kind(&app.engine, kind.into()), 0).await?))
 }
 
 /// Register a kind
@@ -147,8 +96,7 @@ pub(super) async fn remove(
     let was = app.in_time(Kinds::new(Arc::new(app.acting(&who))).remove(&kind), 0).await?;
     app.registry.forget();
     if !was {
-        let error = Error::invalid("kind", kind, "it is not registered; list /v1/kinds");
-        return Err(Refusal::with(StatusCode::NOT_FOUND, error));
+        return Err(Error::missing("registered kind", kind, "GET /v1/kinds lists them").into());
     }
     answer(&app, wire::Empty {}).await
 }

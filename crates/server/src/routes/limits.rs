@@ -3,7 +3,7 @@
 use super::only;
 use crate::access::Who;
 use crate::app::App;
-use crate::body::{Json, Path};
+use crate::body::{Json, Path, Query};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
@@ -13,14 +13,19 @@ use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
 /// List limits
+///
+/// In pages; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::LIMITS, tag = tag::SETTINGS, operation_id = "list_limits",
+    params(wire::PageQuery),
     responses(
-        (status = 200, body = wire::Limits, description = "All limits, by name, with their jobs."),
+        (status = 200, body = wire::Limits, description = "A page of limits, by name, with their jobs."),
     ),
 )]
-pub(super) async fn list(State(app): State<App>) -> Reply {
-    Ok(stamped(views(&app).await?.map(|limits| wire::Limits { limits })))
+pub(super) async fn list(State(app): State<App>, Query(page): Query<wire::PageQuery>) -> Reply {
+    let Stamped { now, epoch, value } = views(&app).await?;
+    let (limits, next) = page.cut(value, |limit| &limit.name)?;
+    Ok(stamped(Stamped { now, epoch, value: wire::Limits { limits, next } }))
 }
 
 async fn views(app: &App) -> Result<Stamped<Vec<wire::LimitView>>> {
@@ -40,8 +45,7 @@ async fn views(app: &App) -> Result<Stamped<Vec<wire::LimitView>>> {
 pub(super) async fn get(State(app): State<App>, Path(name): Path<String>) -> Reply {
     let Stamped { now, epoch, value } = views(&app).await?;
     let found = value.into_iter().find(|limit| *limit.name == *name);
-    let value =
-        found.ok_or_else(|| Error::invalid("limit", name, "no such limit: create it first"))?;
+    let value = found.ok_or_else(|| not_there(&name))?;
     Ok(stamped(Stamped { now, epoch, value }))
 }
 
@@ -76,7 +80,14 @@ pub(super) async fn put(
     ),
 )]
 pub(super) async fn remove(State(app): State<App>, who: Who, Path(name): Path<String>) -> Reply {
+    if !views(&app).await?.value.iter().any(|limit| *limit.name == *name) {
+        return Err(not_there(&name).into());
+    }
     configure(&app, &who, Configure::remove_limit(name)).await
+}
+
+fn not_there(name: &str) -> Error {
+    Error::missing("limit", name, "GET /v1/limits lists them; PUT creates it")
 }
 
 async fn configure(app: &App, who: &Who, change: Configure) -> Reply {

@@ -3,12 +3,12 @@
 use crate::app::App;
 use crate::metrics::Exporter;
 use crate::openapi::tag;
-use crate::reply::{Refusal, Reply};
+use crate::reply::Reply;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
 use windlass_core::Error;
 use windlass_wire::routes as paths;
 
@@ -28,9 +28,8 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 )]
 pub(super) async fn show(State(app): State<App>) -> Reply {
     let Some(exporter) = &app.options.exporter else {
-        let expected = "this server was started without an exporter; `windlass serve` has one";
-        let error = Error::invalid("path", paths::METRICS, expected);
-        return Err(Refusal::with(StatusCode::NOT_FOUND, error));
+        let hint = "this server was started without an exporter; `windlass serve` has one";
+        return Err(Error::missing("route", paths::METRICS, hint).into());
     };
     app.gauges.refresh().await;
     Ok(text(exporter))

@@ -1,5 +1,6 @@
 //! The routes: each converts a wire request to an engine call and the engine's answer to a reply.
 
+mod actions;
 mod admin;
 mod audit;
 mod bulk;
@@ -8,7 +9,9 @@ mod described;
 mod events;
 mod flows;
 mod history;
+mod internal;
 mod jobs;
+mod keys;
 mod kinds;
 mod limits;
 pub(crate) mod metrics;
@@ -57,7 +60,16 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(jobs::change))
         .routes(routes!(read::get_one))
         .routes(routes!(read::why))
-        .routes(routes!(jobs::change_one))
+        .routes(routes!(actions::cancel))
+        .routes(routes!(actions::promote))
+        .routes(routes!(actions::kill))
+        .routes(routes!(actions::pause))
+        .routes(routes!(actions::resume))
+        .routes(routes!(actions::discard))
+        .routes(routes!(actions::reschedule))
+        .routes(routes!(actions::reprioritise))
+        .routes(routes!(actions::move_to))
+        .routes(routes!(actions::replay))
         .routes(routes!(jobs::signal))
         .routes(routes!(parts::get, parts::put))
         .routes(routes!(flows::store))
@@ -96,9 +108,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
         .routes(routes!(audit::list))
-        .routes(routes!(admin::records))
-        .routes(routes!(admin::maintain))
-        .routes(routes!(admin::check))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
         .routes(routes!(read::capabilities))
         .routes(routes!(read::health))
         .routes(routes!(read::alive))
@@ -107,7 +118,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(described::openapi))
 }
 
-/// Every method and path that a server serves, including the dashboard. For tests that must cover
+/// Every method and path that a server serves, including internal ones and the dashboard. For tests that must cover
 /// all routes.
 pub fn served() -> Vec<(String, String)> {
     let described = serde_json::to_value(all().into_openapi().paths).unwrap_or_default();
@@ -119,17 +130,15 @@ pub fn served() -> Vec<(String, String)> {
             .filter(|method| item.get(*method).is_some())
             .map(move |it| (it, &**path))
     });
-    let dashboard = dashboard::ROUTES.iter().copied();
-    described
-        .chain(dashboard)
-        .map(|(method, path)| (method.to_uppercase(), path.to_owned()))
-        .collect()
+    let others = internal::ROUTES.iter().chain(dashboard::ROUTES).copied();
+    described.chain(others).map(|(method, path)| (method.to_uppercase(), path.to_owned())).collect()
 }
 
 /// The router with all middleware.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
+        .merge(internal::router())
         .layer(middleware::from_fn_with_state(app.clone(), budget::account))
         .layer(middleware::from_fn_with_state(app.clone(), access::check))
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
@@ -175,8 +184,9 @@ async fn not_here(headers: HeaderMap, uri: Uri) -> Response {
     if dashboard::is_for_a_browser(&headers, &uri) {
         return dashboard::no_such_page(StatusCode::NOT_FOUND, &uri);
     }
-    let error = Error::invalid("path", uri.path(), "no such route; the API is under /v1");
-    Refusal::with(StatusCode::NOT_FOUND, error).into_response()
+    let error =
+        Error::missing("route", uri.path(), "the API is under /v1; GET /openapi.json lists it");
+    Refusal::from(error).into_response()
 }
 
 async fn not_allowed(headers: HeaderMap, method: Method, uri: Uri) -> Response {

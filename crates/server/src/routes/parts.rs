@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue};
 use windlass_core::engine::{Get, Lease, Stamped, Update, UpdateItem};
 use windlass_core::model::{Envelope, Job, Part, PartEdit, PartName, PartSet};
 use windlass_core::{Error, JobId, Result};
@@ -31,9 +31,8 @@ impl RawPart {
             Some(part) => Ok(part),
             None if name == "result" => Ok(Self::Result),
             None => {
-                let expected = "use payload, checkpoint, blob, metadata or result";
-                let error = Error::invalid("part", name, expected);
-                Err(Refusal::with(StatusCode::NOT_FOUND, error))
+                let hint = "use payload, checkpoint, blob, metadata or result";
+                Err(Error::missing("part", name, hint).into())
             }
         }
     }
@@ -147,8 +146,7 @@ pub(super) async fn put(
 }
 
 fn has_none(id: JobId, name: &str) -> Refusal {
-    let error = Error::invalid("part", name, format!("job {id} has none"));
-    Refusal::with(StatusCode::NOT_FOUND, error)
+    Error::missing("part", format!("{name} of job {id}"), "the job was stored without it").into()
 }
 
 fn read_only(name: &str, expected: &'static str) -> Refusal {

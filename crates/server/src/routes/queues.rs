@@ -14,18 +14,20 @@ use windlass_wire::routes as paths;
 
 /// List queues
 ///
-/// All queues with jobs or settings.
+/// All queues with jobs or settings, in pages; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::QUEUES, tag = tag::SETTINGS, operation_id = "list_queues",
+    params(wire::PageQuery),
     responses(
-        (status = 200, body = wire::Queues, description = "The queues, by name."),
+        (status = 200, body = wire::Queues, description = "A page of queues, by name."),
     ),
 )]
-pub(super) async fn queues(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
+pub(super) async fn queues(State(app): State<App>, Query(page): Query<wire::PageQuery>) -> Reply {
     let (settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
-    let now = lanes.now;
-    let all = |lanes: Vec<LaneStats>| Overview::all(settings.queues, &lanes, |it| &it.queue, now);
-    Ok(stamped(lanes.map(|lanes| wire::Queues { queues: all(lanes) })))
+    let Stamped { now, epoch, value: lanes } = lanes;
+    let all = Overview::all(settings.queues, &lanes, |it| &it.queue, now);
+    let (queues, next) = page.cut(all, |queue| &queue.name)?;
+    Ok(stamped(Stamped { now, epoch, value: wire::Queues { queues, next } }))
 }
 
 /// Get a queue

@@ -33,6 +33,8 @@ pub(super) async fn get(State(app): State<App>, get: Json<wire::Get>) -> Reply {
 /// Get one job
 ///
 /// Includes all parts unless `parts` names some. With `wait_ms`, waits for the end of the job.
+///
+/// A key that may enqueue the kind of the job, but not view, gets its status: no parts, result, error, history and log.
 #[utoipa::path(
     get, path = paths::JOB, tag = tag::JOBS, operation_id = "get_job",
     params(("id" = wire::openapi::JobId, Path, description = "The job."), wire::GetOne),
@@ -48,13 +50,28 @@ pub(super) async fn get_one(
     Query(query): Query<wire::GetOne>,
 ) -> Reply {
     let id = job_id(&id)?;
-    let parts = query.parts()?;
-    long_poll::ended(&app, &who, id, query.wait_ms).await?;
+    let views = who.0.may().may_view();
+    let parts = match views {
+        true => query.parts()?,
+        false if query.parts.is_some() => return Err(who.may_not("view").into()),
+        false => Vec::new(),
+    };
     let get = wire::Get { ids: vec![id], parts, queue_hint: query.queue_hint };
-    let reply = app.call(app.engine.get(get.into())).await?;
-    let job = reply.value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
-    let value = wire::Job::from(job);
-    Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value }))
+    let read = async || {
+        let reply = app.call(app.engine.get(get.clone().into())).await?;
+        let job = reply.value.into_iter().next().flatten();
+        // For a producer, jobs of other kinds do not exist.
+        let job = job.filter(|job| who.may_follow(&job.header.kind));
+        let value = job.ok_or(Error::NotFound { id })?;
+        Ok::<_, Error>(engine::Stamped { now: reply.now, epoch: reply.epoch, value })
+    };
+    if query.wait_ms > 0 && !views {
+        // Checked before the wait, whose length would show whether the job exists.
+        read().await?;
+    }
+    long_poll::ended(&app, &who, id, query.wait_ms).await?;
+    let job = read().await?.map(wire::Job::from);
+    Ok(stamped(job.map(|job| if views { job } else { job.status() })))
 }
 
 /// Explain why one job is not running
@@ -117,15 +134,21 @@ pub(super) async fn stats(State(app): State<App>, Query(query): Query<wire::Stat
 }
 
 /// List open sessions
+///
+/// In pages; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::WORKERS, tag = tag::SETTINGS, operation_id = "workers",
+    params(wire::PageQuery),
     responses(
-        (status = 200, body = wire::Workers, description = "One entry for each session."),
+        (status = 200, body = wire::Workers, description = "A page with one entry for each session."),
     ),
 )]
-pub(super) async fn workers(State(app): State<App>) -> Reply {
-    let reply = app.call(app.engine.sessions()).await?;
-    Ok(stamped(reply.map(wire::Workers::from)))
+pub(super) async fn workers(State(app): State<App>, Query(page): Query<wire::PageQuery>) -> Reply {
+    let engine::Stamped { now, epoch, value } = app.call(app.engine.sessions()).await?;
+    let mut all = wire::Workers::from(value).workers;
+    all.sort_by(|a, b| a.session.as_str().cmp(b.session.as_str()));
+    let (workers, next) = page.cut(all, |worker| worker.session.as_str())?;
+    Ok(stamped(engine::Stamped { now, epoch, value: wire::Workers { workers, next } }))
 }
 
 /// Get the capabilities of the server and its engine

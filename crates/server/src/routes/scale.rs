@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::body::Query;
+use crate::documents;
 use crate::openapi::tag;
 use crate::reply::{Reply, json};
 use axum::extract::State;
@@ -34,12 +35,5 @@ pub(super) async fn show(
     query.max = requested.max.unwrap_or(query.max);
     let scale = Scale::read(app.engine.clone(), &query, Some(&app.flows));
     let scale = app.in_time(scale, 0).await?;
-    let scale = wire::Scale {
-        desired: scale.desired,
-        available: scale.available,
-        running: scale.running,
-        arrivals_per_second: scale.arrivals_per_second,
-        run_ms: scale.run_ms,
-    };
-    Ok(json(StatusCode::OK, &scale))
+    Ok(json(StatusCode::OK, &documents::scale(&scale)))
 }

@@ -3,6 +3,7 @@
 use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
+use crate::documents;
 use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamped, stamped_with};
 use axum::extract::State;
@@ -10,7 +11,7 @@ use http::StatusCode;
 use std::sync::Arc;
 use windlass_core::engine::Stamped;
 use windlass_core::{Error, Result};
-use windlass_services::{ScheduleView, Schedules};
+use windlass_services::Schedules;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -28,7 +29,7 @@ pub(super) async fn list(State(app): State<App>, Query(query): Query<wire::Sched
     let limit = query.limit();
     let reply = on(&app, async |schedules: &Schedules| schedules.list(query.after, limit).await);
     Ok(stamped(reply.await?.map(|page| wire::SchedulePage {
-        schedules: page.rows.into_iter().map(view).collect(),
+        schedules: page.rows.into_iter().map(documents::schedule).collect(),
         unreadable: page.unreadable,
         next: page.next,
     })))
@@ -50,7 +51,7 @@ pub(super) async fn get(
 ) -> Reply {
     let reply = on(&app, async |schedules: &Schedules| schedules.get(&name).await).await?;
     let Stamped { now, epoch, value } = reply;
-    let value = view(value.ok_or_else(|| not_there(&name))?);
+    let value = documents::schedule(value.ok_or_else(|| not_there(&name))?);
     Ok(stamped(Stamped { now, epoch, value }))
 }
 
@@ -80,7 +81,7 @@ pub(super) async fn put(
     table.admit(&mut job.clone()).map_err(|error| error.within("job"))?;
     let reply =
         by(&app, &who, async |schedules: &Schedules| schedules.put(&name, schedule, job).await);
-    Ok(stamped(reply.await?.map(view)))
+    Ok(stamped(reply.await?.map(documents::schedule)))
 }
 
 /// Pause or resume a schedule
@@ -106,8 +107,7 @@ pub(super) async fn patch(
         true => schedules.pause(&name).await,
         false => schedules.resume(&name).await,
     });
-    let reply = there(&app, &name, reply.await).await?;
-    Ok(stamped(reply.map(view)))
+    Ok(stamped(reply.await?.map(documents::schedule)))
 }
 
 /// Delete a schedule
@@ -157,7 +157,7 @@ pub(super) async fn trigger(
     _: Json<wire::Nothing>,
 ) -> Reply {
     let reply = on(&app, async |schedules: &Schedules| schedules.trigger(&name).await).await;
-    let reply = there(&app, &name, reply).await?.map(wire::Enqueued::from);
+    let reply = reply?.map(wire::Enqueued::from);
     app.acting(&who).record("schedule.trigger", &name).await;
     let status = if reply.value.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     Ok(stamped_with(status, reply))
@@ -187,38 +187,6 @@ async fn with<T>(
     Ok(Stamped { now, epoch, value })
 }
 
-/// Converts an error for a schedule that does not exist to 404. The service returns the same error
-/// for an unused and an invalid name, so this looks the name up.
-async fn there<T>(app: &App, name: &str, answer: Result<T>) -> Result<T, Refusal> {
-    match answer {
-        Err(error) if error.field() == Some("name") => {
-            match on(app, async |schedules: &Schedules| schedules.get(name).await).await {
-                Ok(Stamped { value: None, .. }) => Err(not_there(name)),
-                _ => Err(error.into()),
-            }
-        }
-        answer => answer.map_err(Refusal::from),
-    }
-}
-
 fn not_there(name: &str) -> Refusal {
-    let expected = "no such schedule; list them at /v1/schedules, or create it first";
-    Refusal::with(StatusCode::NOT_FOUND, Error::invalid("name", name, expected))
-}
-
-fn view(schedule: ScheduleView) -> wire::ScheduleView {
-    wire::ScheduleView {
-        name: schedule.name,
-        schedule: schedule.schedule.into(),
-        job: schedule.job.into(),
-        paused: schedule.paused,
-        next: schedule.next,
-        awaits: schedule.awaits,
-        last_fire: schedule.last_fire,
-        fired: schedule.fired,
-        refused: schedule.refused,
-        last_error: schedule
-            .last_error
-            .map(|error| wire::ScheduleError { at: error.at, message: error.message }),
-    }
+    Error::missing("schedule", name, "GET /v1/schedules lists them").into()
 }

@@ -28,19 +28,18 @@ async fn admin_actions_are_audited_with_caller_action_before_and_after() {
     let job = json!({"kind": "k", "payload": {"x": PAYLOAD}});
     let job = site.post(&ops, "/v1/jobs", job).await.body["id"].as_str().unwrap().to_owned();
     site.call(&ops, "PATCH", "/v1/queues/mail", json!({"paused": true})).await;
-    site.post(&ops, &format!("/v1/jobs/{job}/change"), json!({"change": "cancel"})).await;
-    let replay =
-        json!({"change": "replay", "edits": {"parts": {"payload": {"json": {"x": PAYLOAD}}}}});
-    site.post(&ops, &format!("/v1/jobs/{job}/change"), replay).await;
+    site.post(&ops, &format!("/v1/jobs/{job}/cancel"), json!({})).await;
+    let replay = json!({"parts": {"payload": {"json": {"x": PAYLOAD}}}});
+    site.post(&ops, &format!("/v1/jobs/{job}/replay"), replay).await;
     let schedule =
         json!({"schedule": {"every_ms": 60000}, "job": {"kind": "k", "payload": PAYLOAD}});
     site.call(&ops, "PUT", "/v1/schedules/nightly", schedule).await;
     site.post(&ops, "/v1/schedules/nightly/trigger", json!({})).await;
     site.call(&ops, "DELETE", "/v1/schedules/nightly", json!({})).await;
     let maintain = json!({"work": "retain", "budget": 10});
-    site.post(&ops, "/v1/maintain", maintain.clone()).await;
-    site.post(&ops, "/v1/maintain", maintain).await;
-    site.post(&ops, "/v1/check", json!({"repair": true})).await;
+    site.post(&ops, "/internal/maintain", maintain.clone()).await;
+    site.post(&ops, "/internal/maintain", maintain).await;
+    site.post(&ops, "/internal/check", json!({"repair": true})).await;
 
     let all = log(&site, &admin, "").await;
     let expected = [
@@ -133,7 +132,7 @@ async fn clients_cannot_write_to_the_audit_log() {
     for key in [&*format!("audit/{id}"), "audit/0", "audit-swept"] {
         let put = json!({"put": {"key": key, "value": {"json": {}}}});
         for op in [put, json!({"delete": {"key": key}})] {
-            let answer = site.post(&admin, "/v1/records", json!({"items": [op]})).await;
+            let answer = site.post(&admin, "/internal/records", json!({"items": [op]})).await;
             let refused = (answer.status, answer.body["field"].as_str());
             assert_eq!(refused, (422, Some("key")), "{answer:?}");
         }

@@ -104,7 +104,7 @@ async fn a_cookie_cannot_be_forged_and_ends_with_its_key() {
 async fn a_cookie_made_of_all_that_an_admin_can_read_is_refused() {
     let (site, admin) = Site::locked().await;
     let list = json!({"items": [{"list": {"prefix": "", "limit": 1000}}]});
-    let listed = site.post(&admin, "/v1/records", list).await;
+    let listed = site.post(&admin, "/internal/records", list).await;
     assert_eq!(listed.status, 200, "{listed:?}");
     let rows = listed.body["items"][0]["reply"]["records"]["rows"].as_array().expect("records");
     assert!(!rows.is_empty() && !listed.text.contains("secret/"), "{listed:?}");
@@ -128,7 +128,7 @@ async fn a_cookie_made_of_all_that_an_admin_can_read_is_refused() {
         if op == "put" {
             name["value"] = json!({"json": {"secret": "0".repeat(64)}});
         }
-        let answer = site.post(&admin, "/v1/records", json!({"items": [{op: name}]})).await;
+        let answer = site.post(&admin, "/internal/records", json!({"items": [{op: name}]})).await;
         assert!(answer.text.contains("only servers"), "{op}: {answer:?}");
     }
 }

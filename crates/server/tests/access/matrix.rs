@@ -14,7 +14,12 @@ type Row = (&'static str, &'static str, &'static str, &'static str, [u16; 5]);
 const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
 const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/checkpoint";
 const WHY: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/why";
-const CHANGE: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/change";
+/// An action on the same job.
+macro_rules! concat_id {
+    ($action:literal) => {
+        concat!("/v1/jobs/0190a000-0000-7000-8000-000000000001/", $action)
+    };
+}
 const SIGNAL: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/signal";
 const BULK: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001";
 const BULK_CANCEL: &str = "/v1/bulk/0190a000-0000-7000-8000-000000000001/cancel";
@@ -31,16 +36,25 @@ const ROWS: &[Row] = &[
     ("POST",   "/v1/jobs/get",                "/v1/jobs/get",          r#"{"ids": []}"#,                 [401, 403, 403, 200, 200]),
     ("POST",   "/v1/jobs/import",             "/v1/jobs/import",       r#"{"jobs": []}"#,                [401, 403, 403, 403, 200]),
     ("POST",   "/v1/jobs/change",             "/v1/jobs/change",       r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
-    ("GET",    "/v1/jobs/{id}",               ID,                      "",                               [401, 403, 403, 404, 404]),
+    ("GET",    "/v1/jobs/{id}",               ID,                      "",                               [401, 404, 403, 404, 404]),
     ("GET",    "/v1/jobs/{id}/why",           WHY,                     "",                               [401, 403, 403, 404, 404]),
-    ("POST",   "/v1/jobs/{id}/change",        CHANGE,                  r#"{"change": "cancel"}"#,        [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/cancel", concat_id!("cancel"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/discard", concat_id!("discard"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/kill", concat_id!("kill"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/move", concat_id!("move"), r#"{"queue": "q"}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/pause", concat_id!("pause"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/promote", concat_id!("promote"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/replay", concat_id!("replay"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/reprioritise", concat_id!("reprioritise"), r#"{"priority": 1}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/reschedule", concat_id!("reschedule"), r#"{}"#, [401, 403, 403, 403, 404]),
+    ("POST",   "/v1/jobs/{id}/resume", concat_id!("resume"), r#"{}"#, [401, 403, 403, 403, 404]),
     ("POST",   "/v1/jobs/{id}/signal",        SIGNAL,                  r#"{"name": "go"}"#,              [401, 403, 403, 403, 404]),
     ("GET",    "/v1/jobs/{id}/{part}",        PART,                    "",                               [401, 403, 403, 404, 404]),
     ("PUT",    "/v1/jobs/{id}/{part}",        PART,                    "{}",                             [401, 403, 422, 403, 422]),
     ("POST",   "/v1/flows",                   "/v1/flows",             r#"{"nodes": {"a": {"kind": "mail"}}}"#, [401, 201, 403, 403, 201]),
-    ("GET",    "/v1/flows/{flow}",            "/v1/flows/f",           "",                               [401, 403, 403, 200, 200]),
-    ("POST",   "/v1/flows/{flow}/cancel",     "/v1/flows/f/cancel",    "",                               [401, 403, 403, 403, 200]),
-    ("POST",   "/v1/flows/{flow}/replay",     "/v1/flows/f/replay",    "",                               [401, 403, 403, 403, 200]),
+    ("GET",    "/v1/flows/{flow}",            "/v1/flows/f",           "",                               [401, 403, 403, 404, 404]),
+    ("POST",   "/v1/flows/{flow}/cancel",     "/v1/flows/f/cancel",    "{}",                             [401, 403, 403, 403, 200]),
+    ("POST",   "/v1/flows/{flow}/replay",     "/v1/flows/f/replay",    "{}",                             [401, 403, 403, 403, 200]),
     ("GET",    "/v1/dead",                    "/v1/dead",              "",                               [401, 403, 403, 200, 200]),
     ("POST",   "/v1/dead/replay",             "/v1/dead/replay",       r#"{"filter": {}}"#,              [401, 403, 403, 403, 200]),
     ("POST",   "/v1/dead/discard",            "/v1/dead/discard",      r#"{"filter": {}}"#,              [401, 403, 403, 403, 200]),
@@ -86,9 +100,12 @@ const ROWS: &[Row] = &[
     ("POST",   "/v1/schedules/{name}/trigger","/v1/schedules/s/trigger","{}",                            [401, 403, 403, 403, 201]),
     ("DELETE", "/v1/schedules/{name}",        "/v1/schedules/s",       "",                               [401, 403, 403, 403, 200]),
     ("GET",    "/v1/audit",                   "/v1/audit",             "",                               [401, 403, 403, 200, 200]),
-    ("POST",   "/v1/records",                 "/v1/records",           r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
-    ("POST",   "/v1/maintain",                "/v1/maintain",          r#"{"work": "promote", "budget": 1}"#, [401, 403, 403, 403, 200]),
-    ("POST",   "/v1/check",                   "/v1/check",             r#"{"repair": false}"#,           [401, 403, 403, 403, 200]),
+    ("GET",    "/v1/keys",                    "/v1/keys",              "",                               [401, 403, 403, 403, 200]),
+    ("POST",   "/v1/keys",                    "/v1/keys",              r#"{"name": "n", "may": ["view"]}"#, [401, 403, 403, 403, 201]),
+    ("DELETE", "/v1/keys/{key}",              "/v1/keys/x",            "",                               [401, 403, 403, 403, 404]),
+    ("POST",   "/internal/records",                 "/internal/records",           r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
+    ("POST",   "/internal/maintain",                "/internal/maintain",          r#"{"work": "promote", "budget": 1}"#, [401, 403, 403, 403, 200]),
+    ("POST",   "/internal/check",                   "/internal/check",             r#"{"repair": false}"#,           [401, 403, 403, 403, 200]),
     ("GET",    "/v1/capabilities",            "/v1/capabilities",      "",                               [401, 200, 200, 200, 200]),
     ("GET",    "/v1/health",                  "/v1/health",            "",                               [401, 200, 200, 200, 200]),
     ("GET",    "/healthz",                    "/healthz",              "",                               [200, 200, 200, 200, 200]),

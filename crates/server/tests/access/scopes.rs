@@ -153,3 +153,58 @@ async fn a_claim_repeated_under_its_name_by_another_key_is_another_claim() {
         "to its own key it is the same"
     );
 }
+
+#[tokio::test]
+async fn a_producer_reads_the_status_of_jobs_of_its_kinds_and_nothing_else_of_them() {
+    let (site, admin) = Site::locked().await;
+    let key = site.key("enqueue:invoice").await;
+    let secret = "n0b0dy-m4y-r34d";
+    let job = json!({"kind": "invoice", "payload": {"iban": secret}, "max_attempts": 1});
+    let id = site.post(&key, "/v1/jobs", job).await.body["id"].as_str().unwrap().to_owned();
+    let claimed = site.post(&admin, "/v1/claim", json!({"queues": ["default"]})).await;
+    let report = json!({"id": id, "lease": claimed.body["jobs"][0]["lease"], "outcome": "fail",
+        "error": {"code": "bank", "message": secret}});
+    site.post(&admin, "/v1/settle", json!({"items": [report]})).await;
+    let path = format!("/v1/jobs/{id}");
+    let status = site.get(&key, &format!("{path}?wait_ms=1000")).await;
+    assert_eq!((status.status, &status.body["state"]), (200, &json!("dead")), "{status:?}");
+    assert_eq!((&status.body["failures"], &status.body["finish"]), (&json!(1), &json!("failed")));
+    assert!(!status.body.to_string().contains(secret), "{status:?}");
+    site.get(&key, &format!("{path}?parts=payload")).await.needs("view");
+    site.get(&key, "/v1/jobs").await.needs("view");
+    assert!(site.get(&admin, &path).await.body.to_string().contains(secret));
+
+    // Jobs of other kinds do not exist for it, whether it waits or not.
+    let other = site.post(&admin, "/v1/jobs", json!({"kind": "mail"})).await;
+    let other = format!("/v1/jobs/{}", other.body["id"].as_str().unwrap());
+    for path in [other.clone(), format!("{other}?wait_ms=60000")] {
+        let hidden = site.get(&key, &path).await;
+        assert_eq!((hidden.status, &hidden.body["code"]), (404, &json!("not_found")), "{hidden:?}");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_created_listed_and_revoked_over_http() {
+    let (site, admin) = Site::locked().await;
+    let new = json!({"name": "billing", "may": ["enqueue:invoice", "view"], "expires_ms": 60_000});
+    let created = site.post(&admin, "/v1/keys", new).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let (id, secret) =
+        (created.body["id"].as_str().unwrap(), created.body["secret"].as_str().unwrap());
+    assert_eq!(site.get(secret, "/v1/jobs").await.status, 200);
+    let listed = site.get(&admin, "/v1/keys").await;
+    let keys = listed.body["keys"].as_array().unwrap();
+    let key = keys.iter().find(|key| key["id"] == id).expect("listed");
+    assert_eq!(
+        (&key["name"], &key["may"]),
+        (&json!("billing"), &json!(["enqueue:invoice", "view"]))
+    );
+    assert!(key["expires_at"].is_string() && !listed.body.to_string().contains(secret));
+    let revoked = site.call(&admin, "DELETE", &format!("/v1/keys/{id}"), json!({})).await;
+    assert!(revoked.body["revoked_at"].is_string(), "{revoked:?}");
+    assert_eq!(site.get(secret, "/v1/jobs").await.status, 401, "at once");
+    let missing = site.call(&admin, "DELETE", "/v1/keys/none", json!({})).await;
+    assert_eq!((missing.status, &missing.body["what"]), (404, &json!("key")), "{missing:?}");
+    let wrong = site.post(&admin, "/v1/keys", json!({"name": "x", "may": ["everything"]})).await;
+    assert_eq!((wrong.status, &wrong.body["field"]), (422, &json!("may")), "{wrong:?}");
+}

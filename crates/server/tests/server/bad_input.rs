@@ -1,6 +1,8 @@
 //! Invalid requests: answered with a problem that names the field, and without any effect.
 
-use crate::support::{assert_problem, get, json_request, options, post, send, start, start_with};
+use crate::support::{
+    assert_code, assert_problem, get, json_request, options, post, send, start, start_with,
+};
 use serde_json::json;
 
 #[tokio::test]
@@ -67,8 +69,8 @@ async fn fields_that_are_unknown_missing_or_of_another_type_are_named() {
             "claim.wait_ms",
         ),
         ("/v1/sessions", json!({"worker": "w", "ttl_ms": 1}), "ttl_ms"),
-        ("/v1/maintain", json!({"work": "sleep", "budget": 1}), "work"),
-        ("/v1/jobs/zzz/change", json!({"change": "cancel"}), "id"),
+        ("/internal/maintain", json!({"work": "sleep", "budget": 1}), "work"),
+        ("/v1/jobs/zzz/cancel", json!({}), "id"),
     ];
     for (path, body, field) in cases {
         let answer = post(&server, path, body).await;
@@ -124,7 +126,7 @@ async fn only_json_that_says_so_is_read() {
 #[tokio::test]
 async fn other_paths_and_methods_are_refused_as_problems() {
     let server = start().await;
-    assert_problem(&get(&server, "/v2/jobs").await, 404, "path");
+    assert_code(&get(&server, "/v2/jobs").await, 404, "not_found");
     assert_problem(&get(&server, "/v1/claim").await, 405, "method");
     assert_problem(&get(&server, "/v1/queues/%ff").await, 422, "path");
 }

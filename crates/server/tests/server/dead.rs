@@ -135,8 +135,7 @@ async fn a_replay_can_start_over_without_the_checkpoint() {
         assert_eq!(codes(&post(&server, "/v1/dead/replay", batch).await)[0].1, "ok");
         let job = get(&server, &format!("/v1/jobs/{id}?parts=checkpoint")).await;
         assert_eq!(job.body.get("parts").is_none(), start_over, "{job:?}");
-        let cancel = json!({"change": "cancel"});
-        post(&server, &format!("/v1/jobs/{id}/change"), cancel).await;
+        post(&server, &format!("/v1/jobs/{id}/cancel"), json!({})).await;
     }
 }
 
@@ -145,8 +144,7 @@ async fn a_dead_letter_can_be_edited_and_replayed() {
     let server = start().await;
     let id = dead(&server, json!({"kind": "k", "queue": "q", "payload": {"to": "missing"}})).await;
     let edits = json!({"parts": {"payload": {"json": {"to": "ada"}}}});
-    let change = json!({"change": "replay", "edits": edits});
-    let replayed = post(&server, &format!("/v1/jobs/{id}/change"), change).await;
+    let replayed = post(&server, &format!("/v1/jobs/{id}/replay"), edits).await;
     assert_eq!((replayed.status, &replayed.body["state"]), (200, &json!("available")));
     let again = post(&server, "/v1/claim", json!({"queues": ["q"]})).await;
     assert_eq!(again.body["jobs"][0]["payload"], json!({"to": "ada"}));

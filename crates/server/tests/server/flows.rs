@@ -111,10 +111,13 @@ async fn a_signal_wakes_a_job_which_learns_what_it_says() {
     assert_problem(&unnamed, 422, "name");
     let bad = post(&server, &path, json!({"name": "two words"})).await;
     assert_problem(&bad, 422, "signal.name");
-    let change = format!("/v1/jobs/{}/change", id.as_str().expect("an id"));
-    assert_problem(&post(&server, &change, json!({"change": "signal"})).await, 422, "signal");
-    let through = json!({"change": "signal", "signal": {"name": "x"}});
-    assert_eq!(post(&server, &change, through).await.status, 200);
+    let change = |item: serde_json::Value| json!({"items": [item]});
+    let unnamed = change(json!({"id": id, "change": "signal"}));
+    let refused = post(&server, "/v1/jobs/change", unnamed).await;
+    assert_eq!(refused.body["items"][0]["field"], "signal", "{refused:?}");
+    let through = change(json!({"id": id, "change": "signal", "signal": {"name": "x"}}));
+    let done = post(&server, "/v1/jobs/change", through).await;
+    assert_eq!(done.body["items"][0]["ok"], true, "{done:?}");
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn a_job_is_explained_and_the_answer_follows_its_state() {
     let why = get(&server, &path).await;
     let cause = &why.body["causes"][0];
     assert_eq!((&cause["code"], &cause["worker"]), (&json!("running"), &json!("w1")), "{why:?}");
-    assert!(cause["until"].as_i64() > cause["since"].as_i64());
+    assert!(cause["until"].as_str() > cause["since"].as_str());
 
     let missing = get(&server, "/v1/jobs/019a8b2c-7d4e-7f01-8a23-456789abcdef/why").await;
     assert_eq!((missing.status, &missing.body["code"]), (404, &json!("not_found")));
@@ -160,10 +160,10 @@ async fn refused_changes_and_unknown_ids_are_answered_with_their_status() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
     let job = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
-    let refused = post(&server, &format!("{job}/change"), json!({"change": "replay"})).await;
+    let refused = post(&server, &format!("{job}/replay"), json!({})).await;
     assert_eq!((refused.status, &refused.body["code"]), (409, &json!("refused")), "{refused:?}");
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
-    let cancelled = post(&server, &format!("{job}/change"), json!({"change": "cancel"})).await;
+    let cancelled = post(&server, &format!("{job}/cancel"), json!({})).await;
     assert_eq!((cancelled.status, &cancelled.body["state"]), (200, &json!("cancelled")));
 
     let missing = "/v1/jobs/0199b2c8-0000-7000-8000-000000000000";
@@ -225,11 +225,15 @@ async fn a_job_is_moved_by_an_operator_and_by_its_worker_and_killed() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "a"})).await;
     let id = created.body["id"].as_str().unwrap().to_owned();
-    let (path, change) = (format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/change"));
-    let moved = post(&server, &change, json!({"change": "move", "queue": "b"})).await;
+    let path = format!("/v1/jobs/{id}");
+    let action = |name: &str| format!("{path}/{name}");
+    let elsewhere = json!({"queue": "b", "if_state": "dead"});
+    let refused = post(&server, &action("move"), elsewhere).await;
+    assert_eq!(refused.body["code"], "state_conflict", "{refused:?}");
+    let moved = post(&server, &action("move"), json!({"queue": "b"})).await;
     assert_eq!((moved.status, &moved.body["state"]), (200, &json!("available")), "{moved:?}");
     assert_eq!(get(&server, &path).await.body["queue"], "b");
-    let unnamed = post(&server, &change, json!({"change": "move"})).await;
+    let unnamed = post(&server, &action("move"), json!({})).await;
     assert_eq!((unnamed.status, &unnamed.body["field"]), (422, &json!("queue")), "{unnamed:?}");
 
     let claimed = post(&server, "/v1/claim", json!({"queues": ["b"], "worker": "w"})).await;
@@ -237,7 +241,7 @@ async fn a_job_is_moved_by_an_operator_and_by_its_worker_and_killed() {
     let shown = get(&server, &path).await;
     let running = &shown.body["running"];
     assert_eq!((&running["worker"], &running["attempt"]), (&json!("w"), &json!(1)), "{shown:?}");
-    assert!(running["expires_at"].as_i64() > shown.body["started_at"].as_i64(), "{shown:?}");
+    assert!(running["expires_at"].as_str() > shown.body["started_at"].as_str(), "{shown:?}");
     assert_eq!(shown.body["transitions"], 3, "enqueued, moved, claimed");
     let report = json!({"id": id, "lease": lease, "outcome": "release", "queue": "c",
         "parts": {"payload": {"json": {"step": 2}}}});
@@ -247,12 +251,12 @@ async fn a_job_is_moved_by_an_operator_and_by_its_worker_and_killed() {
     let now = (&shown.body["queue"], &shown.body["payload"], &shown.body["running"]);
     assert_eq!(now, (&json!("c"), &json!({"step": 2}), &json!(null)));
 
-    let killed = post(&server, &change, json!({"change": "kill"})).await;
+    let killed = post(&server, &action("kill"), json!({})).await;
     assert_eq!(killed.body["state"], "dead", "{killed:?}");
     let dead = get(&server, "/v1/dead?queue=c").await;
     assert_eq!(dead.body["jobs"][0]["finish"], "killed", "{dead:?}");
-    let moves = json!({"change": "replay", "edits": {"queue": "a"}});
-    assert_eq!(post(&server, &change, moves).await.body["state"], "available");
+    let moves = json!({"queue": "a"});
+    assert_eq!(post(&server, &action("replay"), moves).await.body["state"], "available");
     assert_eq!(get(&server, &path).await.body["queue"], "a");
 }
 

@@ -138,8 +138,7 @@ async fn follow_ups_schedules_and_edits_are_held_to_the_same_rules() {
     assert_problem(&put, 422, "job.payload/to");
 
     let edits = json!({"parts": {"payload": {"json": {"to": 7}}}});
-    let replay = json!({"change": "replay", "edits": edits});
-    let refused = post(&server, &format!("/v1/jobs/{doomed}/change"), replay).await;
+    let refused = post(&server, &format!("/v1/jobs/{doomed}/replay"), edits).await;
     assert_problem(&refused, 422, "payload/to");
 }
 
@@ -201,13 +200,12 @@ async fn a_kind_sets_backoff_and_priority_and_refuses_priorities_outside_its_ran
     assert_problem(&refused, 422, "priority");
     let detail = refused.body["detail"].as_str().unwrap();
     assert!(detail.contains('6') && detail.contains("-5 to 5"), "{detail}");
-    let change = json!({"change": "reprioritise", "priority": 6});
-    assert_problem(&post(&server, &format!("{path}/change"), change).await, 422, "priority");
-    let change = json!({"change": "reprioritise", "priority": 5});
-    assert_eq!(post(&server, &format!("{path}/change"), change).await.status, 200);
+    let change = format!("{path}/reprioritise");
+    assert_problem(&post(&server, &change, json!({"priority": 6})).await, 422, "priority");
+    assert_eq!(post(&server, &change, json!({"priority": 5})).await.status, 200);
     let doomed = dead(&server, json!({"kind": "email", "queue": "other"})).await;
-    let replay = json!({"change": "replay", "edits": {"priority": 6}});
-    let refused = post(&server, &format!("/v1/jobs/{doomed}/change"), replay).await;
+    let replay = json!({"priority": 6});
+    let refused = post(&server, &format!("/v1/jobs/{doomed}/replay"), replay).await;
     assert_problem(&refused, 422, "priority");
 }
 
@@ -236,10 +234,10 @@ async fn a_sensitive_kind_is_replayed_only_if_it_is_named() {
     let server = start().await;
     register(&server, "charge", json!({"sensitive": true})).await;
     let one = dead(&server, json!({"kind": "charge"})).await;
-    let path = format!("/v1/jobs/{one}/change");
-    let plain = post(&server, &path, json!({"change": "replay"})).await;
+    let path = format!("/v1/jobs/{one}/replay");
+    let plain = post(&server, &path, json!({})).await;
     assert_problem(&plain, 422, "confirm");
-    let wrong = json!({"change": "replay", "edits": {"confirm": "chrge"}});
+    let wrong = json!({"confirm": "chrge"});
     assert_problem(&post(&server, &path, wrong).await, 422, "confirm");
     let batch = json!({"filter": {}});
     let refused = post(&server, "/v1/dead/replay", batch).await;
@@ -249,8 +247,8 @@ async fn a_sensitive_kind_is_replayed_only_if_it_is_named() {
     assert_eq!(confirmed.body["items"][0]["state"], "available", "{confirmed:?}");
     // Jobs of other kinds are replayed without confirmation.
     let other = dead(&server, json!({"kind": "email", "queue": "other"})).await;
-    let path = format!("/v1/jobs/{other}/change");
-    assert_eq!(post(&server, &path, json!({"change": "replay"})).await.status, 200);
+    let path = format!("/v1/jobs/{other}/replay");
+    assert_eq!(post(&server, &path, json!({})).await.status, 200);
 }
 
 #[tokio::test]

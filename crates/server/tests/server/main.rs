@@ -13,6 +13,7 @@ mod kinds;
 mod metrics;
 mod overload;
 mod pace;
+mod pages;
 mod parts;
 mod queues;
 #[path = "../../../services/tests/services/rescued.rs"]

@@ -35,5 +35,5 @@ async fn concurrent_scrapes_read_the_store_once_a_second() {
 #[tokio::test]
 async fn a_server_whose_program_collects_nothing_says_so() {
     let answer = get(&start().await, "/metrics").await;
-    assert_problem(&answer, 404, "path");
+    assert_code(&answer, 404, "not_found");
 }

@@ -1,6 +1,6 @@
 //! Batches that are spread over time.
 
-use crate::support::{assert_problem, get, post, start};
+use crate::support::{assert_problem, get, millis, post, start};
 use serde_json::{Value, json};
 use windlass_server::ServerHandle;
 
@@ -11,7 +11,7 @@ async fn delays(server: &ServerHandle, batch: Value) -> Vec<i64> {
     let ids: Vec<_> = items.iter().map(|item| &item["id"]).collect();
     let jobs = post(server, "/v1/jobs/get", json!({"ids": ids})).await.body;
     let jobs = jobs["jobs"].as_array().expect("the jobs");
-    let time = |job: &Value, field: &str| job[field].as_i64().expect("a time");
+    let time = |job: &Value, field: &str| millis(&job[field]);
     let start = time(&jobs[0], "created_at");
     jobs.iter().map(|job| time(job, "run_at") - start).collect()
 }

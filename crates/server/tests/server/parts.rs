@@ -48,14 +48,14 @@ async fn missing_jobs_and_parts_answer_404() {
     let created = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
     let id = created.body["id"].as_str().unwrap();
     for part in ["payload", "checkpoint", "blob", "metadata", "result"] {
-        assert_problem(&get(&server, &path(id, part)).await, 404, "part");
+        assert_code(&get(&server, &path(id, part)).await, 404, "not_found");
     }
-    assert_problem(&get(&server, &path(id, "soul")).await, 404, "part");
+    assert_code(&get(&server, &path(id, "soul")).await, 404, "not_found");
     let missing = path("019a0000-0000-7000-8000-000000000000", "payload");
     assert_code(&get(&server, &missing).await, 404, "not_found");
     assert_problem(&get(&server, &path("zzz", "payload")).await, 422, "id");
     assert_problem(&call(&server, "DELETE", &path(id, "blob"), json!({})).await, 405, "method");
-    assert_problem(&get(&server, &path(id, "change")).await, 405, "method");
+    assert_problem(&get(&server, &path(id, "cancel")).await, 405, "method");
     assert_problem(&get(&server, &path(id, "blob?raw=1")).await, 422, "raw");
 }
 
@@ -84,7 +84,7 @@ async fn a_worker_puts_a_part_under_its_lease_and_the_next_attempt_has_it() {
 async fn the_reply_to_a_put_reports_a_requested_cancellation() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k"})).await;
-    post(&server, &format!("/v1/jobs/{id}/change"), json!({"change": "cancel"})).await;
+    post(&server, &format!("/v1/jobs/{id}/cancel"), json!({})).await;
     let answer = put(&server, &path(&id, "checkpoint"), &[("windlass-lease", &lease)], b"1").await;
     assert_eq!(answer.body, json!({"cancel_requested": true}));
 }
@@ -126,14 +126,14 @@ async fn only_the_lease_holder_can_put_and_only_parts_of_a_worker() {
     assert_code(&put(&server, &path(&id, "checkpoint"), &forged, b"1").await, 409, "lease_lost");
     assert_eq!(put(&server, &path(&id, "payload"), &held, b"2").await.status, 200);
     assert_problem(&put(&server, &path(&id, "result"), &held, b"2").await, 422, "part");
-    assert_problem(&put(&server, &path(&id, "soul"), &held, b"2").await, 404, "part");
+    assert_code(&put(&server, &path(&id, "soul"), &held, b"2").await, 404, "not_found");
     let report = json!({"items": [{"id": id, "lease": lease, "outcome": "complete"}]});
     post(&server, "/v1/settle", report).await;
     assert_code(&put(&server, &path(&id, "checkpoint"), &held, b"1").await, 409, "lease_lost");
     let missing = path("019a0000-0000-7000-8000-000000000000", "checkpoint");
     assert_code(&put(&server, &missing, &held, b"1").await, 404, "not_found");
     assert_eq!(get(&server, &path(&id, "payload")).await.body, json!(2));
-    assert_problem(&get(&server, &path(&id, "checkpoint")).await, 404, "part");
+    assert_code(&get(&server, &path(&id, "checkpoint")).await, 404, "not_found");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Queues and kinds: settings and statistics.
 
-use crate::support::{assert_problem, call, claimed, dead, get, post, start};
+use crate::support::{assert_problem, call, claimed, dead, get, millis, post, start};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_queue_returns_its_settings_and_its_numbers() {
     assert_eq!((&settings["max_depth"], &settings["paused"]), (&json!(10), &json!(false)));
     let (ready_at, age_ms) = (&queue.body["head_ready_at"], &queue.body["head_age_ms"]);
     let now: i64 = queue.header("windlass-now").unwrap().parse().unwrap();
-    assert_eq!(ready_at.as_i64().unwrap() + age_ms.as_i64().unwrap(), now);
+    assert_eq!(millis(ready_at) + age_ms.as_i64().unwrap(), now);
     let lanes = queue.body["lanes"].as_array().unwrap();
     assert_eq!(lanes.len(), 2, "{lanes:?}");
 

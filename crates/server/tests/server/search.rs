@@ -1,6 +1,6 @@
 //! Lists and searches jobs by their attributes and the time of their enqueue.
 
-use crate::support::{assert_problem, get, ids, post, start};
+use crate::support::{assert_problem, get, ids, millis, post, start};
 use serde_json::json;
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_window_of_time_takes_in_its_beginning_and_leaves_out_its_end() {
     let created = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
     let id = created.body["id"].as_str().unwrap();
     let shown = get(&server, &format!("/v1/jobs/{id}")).await;
-    let at = shown.body["created_at"].as_i64().unwrap();
+    let at = millis(&shown.body["created_at"]);
     let found = async |query: String| ids(&get(&server, &format!("/v1/jobs?{query}")).await).len();
     assert_eq!(found(format!("created_from={at}")).await, 1);
     assert_eq!(found(format!("created_from={at}&created_until={}", at + 1)).await, 1);

@@ -54,7 +54,7 @@ async fn jobs_of_all_servers_are_in_the_series_after_their_minute() {
         points.first().is_some_and(|point| point["enqueued"] == 2 && point["completed"] == 1)
     })
     .await;
-    assert_eq!(points[0]["at"], START.as_millis());
+    assert_eq!(points[0]["at"], START.to_string());
     assert_eq!((&points[0]["started"], &points[0]["run_ms"]), (&json!(1), &json!(4_000)));
     let overview = get(&servers[1], "/").await;
     let page = String::from_utf8(overview.bytes).unwrap();

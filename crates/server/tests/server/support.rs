@@ -68,6 +68,12 @@ pub(crate) fn assert_code(answer: &Answer, status: u16, code: &str) {
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
 }
 
+/// A time of a reply, in milliseconds.
+pub(crate) fn millis(time: &Value) -> i64 {
+    let time = time.as_str().expect("a text").parse::<windlass_core::Timestamp>();
+    time.expect("RFC 3339").as_millis()
+}
+
 /// Enqueues and claims a job: its id and its lease. No other job may be claimable on its queue.
 pub(crate) async fn claimed(server: &ServerHandle, job: Value) -> (String, String) {
     let created = post(server, "/v1/jobs", job.clone()).await;

@@ -9,7 +9,7 @@ use crate::kinds;
 use crate::schedule::{self as schedules};
 use serde_json::{Value, json};
 use windlass_core::engine::*;
-use windlass_core::model::{Name, PartEdit, State};
+use windlass_core::model::{Due, Name, PartEdit, State};
 use windlass_core::{JobId, Result};
 
 /// Maximum number of settings per call that are logged one by one; more are logged as one action.
@@ -22,7 +22,9 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
     match change {
         Change::Cancel => ("job.cancel", None),
         Change::Promote => ("job.promote", None),
-        Change::Reschedule(due) => ("job.reschedule", Some(json!({ "due": format!("{due:?}") }))),
+        Change::Reschedule(Due::At(at)) => ("job.reschedule", Some(json!({ "run_at": at }))),
+        Change::Reschedule(Due::After(ms)) => ("job.reschedule", Some(json!({ "delay_ms": ms }))),
+        Change::Reschedule(Due::Now) => ("job.reschedule", Some(json!({ "delay_ms": 0 }))),
         Change::Reprioritise(priority) => {
             ("job.reprioritise", Some(json!({ "priority": priority })))
         }

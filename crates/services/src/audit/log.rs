@@ -74,6 +74,8 @@ pub struct AuditQuery {
     pub target: Option<String>,
     /// Only actions at this time or later.
     pub from: Option<Timestamp>,
+    /// Only actions before this time.
+    pub until: Option<Timestamp>,
     /// The cursor of the next page: the `next` of the previous page.
     pub after: Option<String>,
     /// Maximum number of actions.
@@ -82,8 +84,8 @@ pub struct AuditQuery {
 
 impl Default for AuditQuery {
     fn default() -> Self {
-        let (who, action, target, from, after) = (None, None, None, None, None);
-        Self { who, action, target, from, after, limit: PAGE_DEFAULT }
+        let (who, action, target, after) = (None, None, None, None);
+        Self { who, action, target, from: None, until: None, after, limit: PAGE_DEFAULT }
     }
 }
 
@@ -249,7 +251,7 @@ impl Audit {
                 place.seen = Some(id.to_owned());
                 // Entries of a later version that cannot be parsed are skipped.
                 let Ok(action) = serde_json::from_slice::<Action>(&record.value) else { continue };
-                if query.fits(&action) {
+                if query.until.is_none_or(|until| at < until) && query.fits(&action) {
                     rows.push(AuditRow { id: id.to_owned(), at, action });
                 }
             }

@@ -268,7 +268,7 @@ fn decode(record: &Record) -> Result<Bulk> {
 }
 
 fn unknown(id: &str) -> Error {
-    Error::invalid("id", id, "there is no such bulk operation; `windlass bulk` lists them")
+    Error::missing("bulk operation", id, "`windlass bulk` and GET /v1/bulk list them")
 }
 
 /// The content of a record for the audit log.

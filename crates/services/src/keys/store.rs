@@ -153,8 +153,11 @@ impl Keys {
     /// Revokes a key permanently; revoking it again has no effect. Servers refuse it within seconds.
     pub async fn revoke(&self, id: &str) -> Result<Key> {
         let missing = || {
-            let expected = "there is no such key; list them, and name it by its id";
-            Error::invalid("id", id, expected)
+            Error::missing(
+                "key",
+                id,
+                "`windlass keys` and GET /v1/keys list them; name it by its id",
+            )
         };
         let key = format!("{PREFIX}{id}");
         check_name("id", &key).map_err(|_| missing())?;

@@ -229,5 +229,5 @@ impl Schedules {
 }
 
 fn missing(name: &str) -> Error {
-    Error::invalid("name", name, "there is no such schedule; list them, or put it first")
+    Error::missing("schedule", name, "`windlass schedules` and GET /v1/schedules list them")
 }

@@ -6,7 +6,7 @@ use crate::json;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use windlass_core::JobId;
-use windlass_core::model::{Job as StoredJob, JobError, State};
+use windlass_core::model::{Finish, Job as StoredJob, JobError, State};
 
 /// Interval before the second poll; doubles with each poll.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
@@ -84,7 +84,14 @@ impl Finished {
         }
         let reason = match (&self.job.error, &self.job.finish) {
             (Some(error), _) => error.to_string(),
-            (None, Some(finish)) => format!("{finish:?}"),
+            (None, Some(Finish::ReplacedBy(newer))) => format!("replaced by job {newer}"),
+            (None, Some(Finish::Dependency(job))) => {
+                format!("job {job}, which it depends on, was not completed")
+            }
+            // The name in the API, such as `attempts_spent`.
+            (None, Some(finish)) => {
+                serde_json::to_string(finish).unwrap_or_default().replace('"', "").replace('_', " ")
+            }
             (None, None) => "no reason is recorded".to_owned(),
         };
         Err(Error::NotCompleted { id, state: self.job.state, reason })

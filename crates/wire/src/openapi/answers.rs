@@ -117,6 +117,8 @@ fn with_fault(object: ObjectBuilder) -> ObjectBuilder {
         .property("culprit", count("Index of the item that aborted the batch."))
         .property("pid", count("Id of the process that owns the store."))
         .property("hint", text("How to solve the problem."))
+        .property("what", text("The type of the thing that does not exist."))
+        .property("name", text("The name of the thing that does not exist."))
         .property("id", Ref::from_schema_name("JobId"))
         .property("holder", Ref::from_schema_name("JobId"))
         .property("state", Ref::from_schema_name("State"))

@@ -1,16 +1,16 @@
 //! `windlass enqueue --ndjson`: enqueues jobs from lines of JSON in batches, with progress and a result for
 //! every line.
 
-use super::{Args, line};
+use super::Args;
+use super::line::Template;
 use crate::exit;
-use crate::output::print;
-use crate::views::EnqueuedView;
+use crate::output::{self, note, print};
 use anyhow::{Context as _, Result};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal as _, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass::Client;
@@ -38,7 +38,7 @@ struct Entry {
 
 /// Enqueues every line of `file`.
 pub(super) async fn run(args: &Args, file: &str) -> Result<ExitCode> {
-    let template = args.template(args.kind.as_deref().unwrap_or_default());
+    let template = Template::of(args.template(args.kind.as_deref().unwrap_or_default()))?;
     let (mut lines, length) = open(file)?;
     let client = args.common.open_or_create().await?;
     let bar = bar(length);
@@ -73,12 +73,10 @@ fn open(file: &str) -> Result<(Box<dyn BufRead>, Option<u64>)> {
 
 /// A progress bar of bytes read, shown if stderr is a terminal.
 fn bar(length: Option<u64>) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (bar, template) = match length {
-        Some(length) => (ProgressBar::new(length), "{bar:30} {percent:>3} %  {msg}  {eta} left"),
-        None => (ProgressBar::new_spinner(), "{spinner} {msg}  {elapsed}"),
+    let bar = output::progress_bar(length.unwrap_or_default());
+    let template = match length {
+        Some(_) => "{bar:30} {percent:>3} %  {msg}  {eta} left",
+        None => "{spinner} {msg}  {elapsed}",
     };
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
@@ -89,7 +87,7 @@ fn bar(length: Option<u64>) -> ProgressBar {
 /// Reads the lines of the next batch; returns none at the end of the file.
 fn gather(
     lines: &mut impl BufRead,
-    template: &NewJob,
+    template: &Template,
     number: &mut u64,
     skip: u64,
     bar: &ProgressBar,
@@ -118,7 +116,7 @@ fn gather(
         }
         bytes += read;
         let text = std::str::from_utf8(&line).map_err(|error| error.to_string());
-        let job = text.and_then(|text| line::job(text, template));
+        let job = text.and_then(|text| template.job(text));
         batch.push(Entry { number: *number, job });
     }
     Ok(batch)
@@ -222,7 +220,7 @@ impl Tally {
     fn stored(&mut self, out: &mut String, number: u64, enqueued: &Enqueued) -> Result<()> {
         self.stored += 1;
         if self.json {
-            let mut view = serde_json::to_value(EnqueuedView::of(enqueued))?;
+            let mut view = serde_json::to_value(windlass_wire::Enqueued::from(*enqueued))?;
             view["line"] = number.into();
             writeln!(out, "{view}")?;
         } else {
@@ -243,7 +241,7 @@ impl Tally {
 
     fn end(&self) -> ExitCode {
         let (stored, refused) = (HumanCount(self.stored), HumanCount(self.refused));
-        eprintln!("{stored} jobs enqueued, {refused} lines refused");
+        note(&format!("{stored} jobs enqueued, {refused} lines refused"));
         if self.refused == 0 { ExitCode::SUCCESS } else { exit::partly() }
     }
 }

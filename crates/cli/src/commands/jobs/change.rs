@@ -8,10 +8,11 @@ use serde_json::json;
 use std::process::ExitCode;
 use windlass::Client;
 use windlass_core::JobId;
-use windlass_core::engine::{Change, ChangeItem, Changed, Get};
+use windlass_core::engine::{self, Change, ChangeItem, Get};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::State;
 use windlass_services::Kinds;
+use windlass_wire::{Changed, Item};
 
 /// Changes jobs, with `if_state` only those in that state, and prints the result of each.
 pub(in crate::commands) async fn change_all(
@@ -33,8 +34,8 @@ pub(in crate::commands) async fn change_all(
         match answer {
             Ok(changed) => done(common, changed)?,
             Err(error) if common.json => {
-                let (code, message) = (error.code(), error.to_string());
-                print_json(&json!({ "id": id, "error": { "code": code, "message": message } }))?;
+                let (code, detail) = (error.code(), error.to_string());
+                print_json(&json!({ "ok": false, "id": id, "code": code, "detail": detail }))?;
                 refused.push(error);
             }
             Err(error) => refused.push(error),
@@ -69,9 +70,9 @@ pub(in crate::commands) async fn check_sensitive(
     Ok(registered.check_replay(kinds, edits.confirm.as_deref()).await?)
 }
 
-fn done(common: &Common, changed: Changed) -> Result<()> {
+fn done(common: &Common, changed: engine::Changed) -> Result<()> {
     if common.json {
-        return print_json(&json!({ "id": changed.id, "state": changed.state }));
+        return print_json(&Item(Ok(Changed::from(changed))));
     }
     let state = changed.state.map_or("gone", State::as_str);
     print(&format!("{}  {state}\n", changed.id))

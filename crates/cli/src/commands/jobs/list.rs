@@ -1,11 +1,10 @@
 //! Lists jobs page by page, as a table or as JSON.
 
-use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::output::{Cell, Colour, Table, ago, note, print, print_json};
 use crate::store::Common;
-use crate::values;
-use crate::views::JobView;
+use crate::values::{self, When};
+use crate::views::{JobView, PageView};
 use anyhow::Result;
-use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::engine::{Cursor, Field, Filter, List, ListOrder};
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -18,7 +17,7 @@ const ERROR_CHARS_MAX: usize = 60;
 const PAGES_MAX: usize = 100;
 
 /// Selects the jobs to list.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, PartialEq, clap::Args)]
 pub(in crate::commands) struct ListArgs {
     /// Only jobs of this queue
     #[arg(long, short, value_name = "NAME")]
@@ -58,7 +57,7 @@ impl Default for ListArgs {
 }
 
 /// Filters by attributes, times and content.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 pub(in crate::commands) struct SearchArgs {
     /// Only jobs of this tenant
     #[arg(long, value_name = "NAME")]
@@ -75,24 +74,31 @@ pub(in crate::commands) struct SearchArgs {
     /// Only jobs of this flow
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
-    /// Only jobs enqueued at or after this time, e.g. 2030-01-31T09:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    created_from: Option<Timestamp>,
+    /// Only jobs that were enqueued, or, in a state of ended jobs, that ended, at or after this time:
+    /// 2030-01-31T09:00:00Z, 1h (an hour ago), +1h (in an hour)
+    #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with_all = ["created_from", "ended_from"])]
+    since: Option<When>,
+    /// The same before this time
+    #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with_all = ["created_until", "ended_until"])]
+    until: Option<When>,
+    /// Only jobs enqueued at or after this time
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    created_from: Option<When>,
     /// Only jobs enqueued before this time
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    created_until: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    created_until: Option<When>,
     /// Only jobs due at or after this time
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    due_from: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    due_from: Option<When>,
     /// Only jobs due before this time
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    due_until: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    due_until: Option<When>,
     /// Only jobs that ended at or after this time
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    ended_from: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    ended_from: Option<When>,
     /// Only jobs that ended before this time
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    ended_until: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    ended_until: Option<When>,
     /// Only jobs whose id starts with these hex digits
     #[arg(long = "id", value_name = "DIGITS")]
     id_prefix: Option<IdPrefix>,
@@ -106,16 +112,31 @@ pub(in crate::commands) struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// Adds these criteria to `filter`.
-    pub(in crate::commands) fn narrow(&self, mut filter: Filter) -> Filter {
+    /// Whether a time is relative to the store's clock.
+    fn needs_now(&self) -> bool {
+        let times = [self.since, self.until, self.created_from, self.created_until];
+        let others = [self.due_from, self.due_until, self.ended_from, self.ended_until];
+        times.into_iter().chain(others).flatten().any(|when| !matches!(when, When::At(_)))
+    }
+
+    /// Adds these criteria to `filter`, which has the state.
+    pub(in crate::commands) fn narrow(&self, mut filter: Filter, now: Timestamp) -> Filter {
+        let at = |when: Option<When>| when.map(|when| when.at(now));
+        let (since, until) = (at(self.since), at(self.until));
+        let (ended, created) = match filter.state.is_some_and(State::is_terminal) {
+            true => ((since, until), (None, None)),
+            false => ((None, None), (since, until)),
+        };
         filter.tenant.clone_from(&self.tenant);
         filter.key.clone_from(&self.key);
         filter.tag.clone_from(&self.tag);
         filter.parent = self.parent;
         filter.flow = self.flow.as_deref().map(Into::into);
-        (filter.created_from, filter.created_until) = (self.created_from, self.created_until);
-        (filter.due_from, filter.due_until) = (self.due_from, self.due_until);
-        (filter.ended_from, filter.ended_until) = (self.ended_from, self.ended_until);
+        filter.created_from = created.0.or(at(self.created_from));
+        filter.created_until = created.1.or(at(self.created_until));
+        (filter.due_from, filter.due_until) = (at(self.due_from), at(self.due_until));
+        filter.ended_from = ended.0.or(at(self.ended_from));
+        filter.ended_until = ended.1.or(at(self.ended_until));
         filter.id = self.id_prefix;
         filter.text.clone_from(&self.text);
         filter.fields.clone_from(&self.fields);
@@ -144,19 +165,24 @@ pub(in crate::commands) async fn list(
 ) -> Result<ExitCode> {
     let client = common.open().await?;
     let filter = filter(args.queue.as_deref(), args.kind.as_deref(), state);
-    let mut request = List::new(args.search.narrow(filter));
+    let now = match args.search.needs_now() {
+        true => client.engine().health().await?.now,
+        false => Timestamp::EPOCH,
+    };
+    let mut request = List::new(args.search.narrow(filter, now));
     request.order = match (args.oldest, args.newest) {
         (true, _) => ListOrder::Oldest,
         (_, true) => ListOrder::Newest,
         (false, false) => request.order,
     };
     let (mut jobs, mut next) = (Vec::new(), args.after.as_deref().map(Cursor::new));
-    let (mut now, mut searched) = (Timestamp::EPOCH, 0);
+    let (mut now, mut searched, mut cut_short) = (now, 0, false);
     for _ in 0..PAGES_MAX {
         let wanted = args.limit - jobs.len() as u32;
         let page = client.engine().list(request.clone().after(next.take()).limit(wanted)).await?;
         now = page.now;
         searched += page.value.examined;
+        cut_short = page.value.cut_short;
         jobs.extend(page.value.rows);
         next = page.value.next;
         if next.is_none() || jobs.len() >= args.limit as usize {
@@ -164,16 +190,15 @@ pub(in crate::commands) async fn list(
         }
     }
     if common.json {
-        let jobs: Vec<_> = jobs.iter().map(JobView::of).collect();
-        let next = next.as_ref().map(Cursor::as_str);
-        print_json(&json!({ "jobs": jobs, "next": next }))?;
+        let jobs = jobs.into_iter().map(JobView::from).collect();
+        print_json(&PageView { jobs, next, examined: searched, cut_short })?;
     } else {
         print_table(&jobs, now)?;
         match next.as_ref().map(Cursor::as_str) {
             Some(next) if jobs.len() < args.limit as usize => {
-                eprintln!("searched {searched} jobs so far: continue with --after {next}");
+                note(&format!("searched {searched} jobs so far: continue with --after {next}"));
             }
-            Some(next) => eprintln!("more jobs follow: continue with --after {next}"),
+            Some(next) => note(&format!("more jobs follow: continue with --after {next}")),
             None => {}
         }
     }
@@ -182,7 +207,7 @@ pub(in crate::commands) async fn list(
 
 fn print_table(jobs: &[Job], now: Timestamp) -> Result<()> {
     if jobs.is_empty() {
-        eprintln!("no jobs");
+        note("no jobs");
         return Ok(());
     }
     let mut table = Table::new(["ID", "KIND", "QUEUE", "STATE", "TRIES", "CREATED", "", "ERROR"]);

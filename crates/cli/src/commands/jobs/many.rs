@@ -3,24 +3,24 @@
 use super::list::{SearchArgs, filter};
 use super::state;
 use crate::exit;
+use crate::ids::IdArg;
 use crate::operator;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json, progress_bar};
 use crate::store::Common;
 use anyhow::{Context as _, Result, bail};
-use indicatif::ProgressBar;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
+use windlass_core::Timestamp;
 use windlass_core::engine::Filter;
 use windlass_core::model::State;
-use windlass_core::{JobId, Timestamp};
 use windlass_services::{Bulk, BulkChange, BulkState, Bulks, NewBulk};
 
 /// Selects jobs by id, or by a filter.
 #[derive(Debug, clap::Args)]
 pub(super) struct Target {
-    /// Ids of the jobs
+    /// Ids of the jobs, or their first digits
     #[arg(value_name = "ID")]
-    pub(super) ids: Vec<JobId>,
+    pub(super) ids: Vec<IdArg>,
     /// Select all jobs that match the other filters, or all jobs of the store if there are none
     #[arg(long, conflicts_with = "ids")]
     all: bool,
@@ -51,19 +51,23 @@ pub(in crate::commands) struct How {
 }
 
 impl Target {
-    /// The filter; `None` if jobs are selected by id.
-    pub(super) fn filter(&self) -> Result<Option<Filter>> {
+    /// The filter at this time of the store.
+    fn filter(&self, now: Timestamp) -> Filter {
         let narrow = filter(self.queue.as_deref(), self.kind.as_deref(), self.state);
-        let filter = self.search.narrow(narrow);
-        let is_filtered = filter != Filter::default();
+        self.search.narrow(narrow, now)
+    }
+
+    /// Whether jobs are selected by a filter, and not by id.
+    pub(super) fn is_filter(&self) -> Result<bool> {
+        let is_filtered = self.filter(Timestamp::EPOCH) != Filter::default();
         match (self.ids.is_empty(), is_filtered || self.all) {
-            (true, true) => Ok(Some(filter)),
+            (true, true) => Ok(true),
             (true, false) => {
                 bail!("give ids, or a filter such as --queue or --where; --all selects all jobs")
             }
             (false, true) => bail!("give ids or a filter, not both"),
             (false, false) if self.how.dry_run => bail!("--dry-run needs a filter, not ids"),
-            (false, false) => Ok(None),
+            (false, false) => Ok(false),
         }
     }
 
@@ -71,10 +75,9 @@ impl Target {
     pub(super) async fn change(
         &self,
         common: &Common,
-        filter: Filter,
         change: impl FnOnce(Timestamp) -> BulkChange,
     ) -> Result<ExitCode> {
-        self.how.change(common, filter, change).await
+        self.how.change(common, |now| self.filter(now), change).await
     }
 }
 
@@ -85,17 +88,17 @@ impl How {
         self
     }
 
-    /// Counts the jobs, asks, and changes them; `change` gets the time of the store.
+    /// Counts the jobs, asks, and changes them; `filter` and `change` get the time of the store.
     pub(in crate::commands) async fn change(
         &self,
         common: &Common,
-        filter: Filter,
+        filter: impl FnOnce(Timestamp) -> Filter,
         change: impl FnOnce(Timestamp) -> BulkChange,
     ) -> Result<ExitCode> {
         let client = common.open().await?;
         let bulks = Bulks::new(client.engine().clone());
         let now = client.engine().health().await?.now;
-        let new = NewBulk::new(filter, change(now)).by(operator::principal().name());
+        let new = NewBulk::new(filter(now), change(now)).by(operator::principal().name());
         if self.dry_run || !self.yes {
             let counted = bulks.start(new.clone().dry_run(true)).await?;
             let counted = bulks.run(&counted.id, |_| {}).await?;
@@ -107,7 +110,10 @@ impl How {
             }
         }
         let bulk = bulks.start(new).await?;
-        eprintln!("operation {}: if interrupted, use `windlass bulk resume {}`", bulk.id, bulk.id);
+        note(&format!(
+            "operation {}: if interrupted, use `windlass bulk resume {}`",
+            bulk.id, bulk.id
+        ));
         resume(common, &bulks, &bulk.id).await
     }
 }
@@ -118,10 +124,7 @@ pub(in crate::commands) async fn resume(
     bulks: &Bulks,
     id: &str,
 ) -> Result<ExitCode> {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(0),
-        false => ProgressBar::hidden(),
-    };
+    let bar = progress_bar(0);
     let progress = |bulk: &Bulk| {
         bar.set_length(bulk.total);
         bar.set_position(bulk.changed + bulk.refused);
@@ -134,7 +137,7 @@ pub(in crate::commands) async fn resume(
 /// Prints the result.
 fn end(common: &Common, bulk: &Bulk) -> Result<ExitCode> {
     if common.json {
-        print_json(&super::super::bulk::view(bulk))?;
+        print_json(&windlass_server::documents::bulk(bulk.clone()))?;
     } else if bulk.dry_run {
         print(&format!("would {} {} jobs\n", bulk.change.as_str(), bulk.total))?;
     } else {

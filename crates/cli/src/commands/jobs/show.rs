@@ -1,6 +1,7 @@
 //! `windlass jobs show`: all details of one job.
 
 use super::list::colour;
+use crate::ids::{self, IdArg};
 use crate::output::{Colour, ago, paint, print, print_json};
 use crate::store::Common;
 use crate::views::JobView;
@@ -12,18 +13,19 @@ use windlass_core::model::{
     AttemptEnd, Continuation, Header, Job, Name, Part, PartName, PartSet, Progress, Running, Wake,
 };
 use windlass_core::time::rough_span;
-use windlass_core::{Error, JobId, Timestamp};
+use windlass_core::{Error, Timestamp};
 
 /// Maximum number of characters of a part in the text output; `--json` prints all of it.
 const PART_CHARS_MAX: usize = 4_000;
 
 /// Shows a job.
-pub(in crate::commands) async fn show(common: &Common, id: JobId) -> Result<ExitCode> {
+pub(in crate::commands) async fn show(common: &Common, id: IdArg) -> Result<ExitCode> {
     let client = common.open().await?;
+    let id = ids::one(&client, id).await?;
     let answer = client.engine().get(Get::new([id]).parts(PartSet::ALL)).await?;
     let job = answer.value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
     if common.json {
-        print_json(&JobView::of(&job))?;
+        print_json(&JobView::from(job))?;
     } else {
         print(&described(&job, answer.now)?)?;
     }

@@ -1,6 +1,7 @@
 //! `windlass jobs wait`: waits until jobs have ended.
 
 use super::list::colour;
+use crate::ids::{self, IdArg};
 use crate::output::{paint, print, print_json};
 use crate::store::Common;
 use crate::views::JobView;
@@ -14,7 +15,7 @@ use windlass_core::JobId;
 /// Waits for all of these jobs and prints each when it has ended.
 pub(in crate::commands) async fn wait(
     common: &Common,
-    ids: Vec<JobId>,
+    ids: Vec<IdArg>,
     timeout_ms: Option<u64>,
 ) -> Result<ExitCode> {
     let client = common.open().await?;
@@ -22,7 +23,7 @@ pub(in crate::commands) async fn wait(
     let mut all_completed = true;
     // A directory has one owner: while this command owns it, no worker can run the jobs.
     let alone = client.engine().capabilities().engine == "local";
-    for id in ids {
+    for id in ids::all(&client, &ids).await? {
         if alone && client.get(id).await?.is_some_and(|job| !job.state.is_terminal()) {
             bail!(
                 "job {id} cannot end while this command has the store to itself: \
@@ -43,7 +44,7 @@ pub(in crate::commands) async fn wait(
 
 fn show(common: &Common, id: JobId, finished: &Finished) -> Result<()> {
     if common.json {
-        return print_json(&JobView::of(&finished.job));
+        return print_json(&JobView::from(finished.job.clone()));
     }
     let state = finished.state();
     let error = finished.error().filter(|_| !finished.is_completed());

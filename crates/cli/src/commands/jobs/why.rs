@@ -1,43 +1,28 @@
 //! `windlass jobs why`: why a job is not running, and what to do about it.
 
 use super::list::colour;
+use crate::hints;
+use crate::ids::{self, IdArg};
 use crate::output::{Colour, ago, paint, print, print_json};
 use crate::store::Common;
-use crate::views::instant;
 use anyhow::Result;
-use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use windlass_core::Timestamp;
 use windlass_core::engine::{Cause, Explanation};
-use windlass_core::{JobId, Timestamp};
 use windlass_services::explain;
 
 /// Explains why a job is not running.
-pub(super) async fn why(common: &Common, id: JobId) -> Result<ExitCode> {
+pub(super) async fn why(common: &Common, id: IdArg) -> Result<ExitCode> {
     let client = common.open().await?;
+    let id = ids::one(&client, id).await?;
     let answer = explain(client.engine(), id).await?;
     if common.json {
-        print_json(&view(answer.value)?)?;
+        print_json(&windlass_wire::Explanation::from(answer.value))?;
     } else {
         print(&described(&answer.value, answer.now)?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The explanation as in the API, with times in the format of the other commands.
-fn view(why: Explanation) -> Result<Value> {
-    let mut view = serde_json::to_value(windlass_wire::Explanation::from(why))?;
-    let causes = view["causes"].as_array_mut().into_iter().flatten();
-    for cause in causes.filter_map(Value::as_object_mut) {
-        for field in ["since", "until"] {
-            if let Some(at) = cause.get_mut(field)
-                && let Some(ms) = at.as_i64()
-            {
-                *at = instant(Timestamp::from_millis(ms)).into();
-            }
-        }
-    }
-    Ok(view)
 }
 
 fn described(why: &Explanation, now: Timestamp) -> Result<String> {
@@ -50,7 +35,7 @@ fn described(why: &Explanation, now: Timestamp) -> Result<String> {
         if let Some(error) = &cause.error {
             writeln!(text, "   {}", paint(&error.to_string(), Colour::Bad))?;
         }
-        writeln!(text, "   {}", paint(&why.way_out(cause), Colour::Faint))?;
+        writeln!(text, "   {}", paint(&hints::complete(&why.way_out(cause)), Colour::Faint))?;
     }
     Ok(text)
 }

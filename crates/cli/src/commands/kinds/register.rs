@@ -1,18 +1,19 @@
 //! `windlass kinds register`, `unregister` and `show`: the registered rules of a kind.
 
-use super::wire_breaker;
 use crate::job_args;
 use crate::output::{print, print_json};
 use crate::store::Common;
 use crate::values;
 use anyhow::{Context as _, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass::Client;
+use windlass_core::check_name;
 use windlass_core::model::{CheckRule, KindRules, PriorityRule};
 use windlass_core::policy::{Backoff, BreakerPolicy};
-use windlass_services::{Breakers, Kinds};
+use windlass_server::documents;
+use windlass_services::Kinds;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -146,16 +147,16 @@ pub(super) async fn show(common: &Common, kind: &str) -> Result<ExitCode> {
 
 /// Prints the registered rules of a kind and the state of its breaker.
 async fn print_rules(client: &Client, common: &Common, kind: &str) -> Result<ExitCode> {
-    let Some(rules) = Kinds::new(client.engine().clone()).get(kind).await? else {
-        bail!("kind {kind:?} is not registered; register it with `windlass kinds register {kind}`");
+    check_name("kind", kind)?;
+    let shown = documents::kind(client.engine(), kind.into()).await?.value;
+    let Some(rules) = &shown.rules else {
+        bail!("kind {kind} is not registered; register it with `windlass kinds register {kind}`");
     };
-    let breaker = Breakers::new(client.engine().clone()).get(kind).await?;
-    let rules = serde_json::to_value(windlass_wire::KindRules::from(rules))?;
-    let breaker = breaker.as_ref().map(wire_breaker);
     if common.json {
-        print_json(&json!({ "kind": kind, "rules": rules, "breaker": breaker }))?;
+        print_json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let (rules, breaker) = (serde_json::to_value(rules)?, shown.breaker);
     let mut text = format!("{kind}\n");
     for (name, value) in rules.as_object().into_iter().flatten() {
         let value = match value {

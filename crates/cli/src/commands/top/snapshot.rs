@@ -1,13 +1,12 @@
 //! One snapshot of a store: its queues and its workers.
 
-use crate::commands::queues::sum_value;
-use crate::views;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass::Client;
 use windlass_core::Timestamp;
 use windlass_core::engine::{LaneSums, SessionInfo, StatsRequest};
+use windlass_wire::{Counts, Workers};
 
 /// A queue at the time of the snapshot.
 #[derive(Clone, Debug, Default)]
@@ -41,16 +40,16 @@ impl Snapshot {
     /// The snapshot as JSON.
     pub(super) fn value(&self) -> Value {
         let queue = |(name, queue): (&String, &Queue)| {
-            let mut value = sum_value(&queue.sums);
-            value["queue"] = name.as_str().into();
-            value["paused"] = queue.paused.into();
-            value
+            json!({
+                "name": name, "settings": { "paused": queue.paused },
+                "counts": Counts::from(queue.sums.clone()),
+                "head_ready_at": queue.sums.oldest, "next_due_at": queue.sums.next_due,
+            })
         };
-        let worker = |it: &SessionInfo| json!({ "worker": it.worker, "running": it.running });
         json!({
-            "now": views::instant(self.now),
+            "now": self.now,
             "queues": self.queues.iter().map(queue).collect::<Vec<_>>(),
-            "workers": self.workers.iter().map(worker).collect::<Vec<_>>(),
+            "workers": Workers::from(self.workers.clone()).workers,
         })
     }
 }

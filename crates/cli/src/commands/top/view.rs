@@ -2,29 +2,28 @@
 
 use super::snapshot::{Queue, Snapshot};
 use crate::output::ago;
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize as _};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use windlass_core::Timestamp;
 use windlass_core::time::rough_span;
 
 /// Lines for workers at the bottom, including their header.
-const WORKER_LINES: u16 = 8;
-/// Column headers of the queue table.
-const HEADS: [&str; 10] = [
-    "QUEUE",
-    "DEPTH",
-    "READY",
-    "SCHEDULED",
-    "BLOCKED",
-    "PAUSED",
-    "RUNNING",
-    "DEAD",
-    "OLDEST",
-    "DEPTH/s",
-];
+const WORKER_LINES: usize = 8;
+/// Lines above the queues: the summary, an empty line and the column headers.
+const TOP_LINES: usize = 3;
+/// Width of the first column of the queues.
+const NAME_WIDTH: usize = 26;
+/// Width of the other columns of the queues.
+const COUNT_WIDTH: usize = 10;
+/// Width of the first column of the workers.
+const WORKER_WIDTH: usize = 40;
+/// Column headers of the queues, after their names.
+const HEADS: [&str; 9] =
+    ["DEPTH", "READY", "SCHEDULED", "BLOCKED", "PAUSED", "RUNNING", "DEAD", "OLDEST", "DEPTH/s"];
+
+const BOLD: &str = "1";
+const FAINT: &str = "2";
+const RED: &str = "31";
+const YELLOW: &str = "33";
+const REVERSED: &str = "7";
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -33,14 +32,14 @@ pub(super) struct View {
     latest: Option<Snapshot>,
     before: Option<Snapshot>,
     error: Option<String>,
-    place: TableState,
+    /// The selected queue.
+    place: usize,
 }
 
 impl View {
     /// An empty screen for the store with this name.
-    pub(super) fn new(store: String) -> Self {
-        let place = TableState::default().with_selected(0);
-        Self { store, latest: None, before: None, error: None, place }
+    pub(super) const fn new(store: String) -> Self {
+        Self { store, latest: None, before: None, error: None, place: 0 }
     }
 
     /// Shows the next snapshot and clears the error.
@@ -57,94 +56,134 @@ impl View {
     /// Moves the selection by `step` queues.
     pub(super) fn select(&mut self, step: isize) {
         let count = self.latest.as_ref().map_or(0, |it| it.queues.len());
-        let at = self.place.selected().unwrap_or_default();
-        self.place.select(Some(at.saturating_add_signed(step).min(count.saturating_sub(1))));
+        self.place = self.place.saturating_add_signed(step).min(count.saturating_sub(1));
     }
 
     /// The selected queue, and whether it is paused.
     pub(super) fn selected(&self) -> Option<(String, bool)> {
         let queues = &self.latest.as_ref()?.queues;
-        let (name, queue) = queues.iter().nth(self.place.selected()?)?;
+        let (name, queue) = queues.iter().nth(self.place)?;
         Some((name.clone(), queue.paused))
     }
 
-    /// Draws the whole screen.
-    pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
-        let rows = [Constraint::Length(2), Constraint::Min(3), Constraint::Length(WORKER_LINES)];
-        let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
-        frame.render_widget(self.head(), top);
-        self.draw_queues(frame, middle);
-        self.draw_workers(frame, bottom);
+    /// The lines of a screen of this size.
+    pub(super) fn lines(&self, width: usize, height: usize) -> Vec<String> {
+        let mut lines = Lines { width, lines: Vec::new() };
+        self.head(&mut lines);
+        if let Some(latest) = &self.latest {
+            let workers = WORKER_LINES.min(latest.workers.len() + 2);
+            let rows = height.saturating_sub(TOP_LINES + workers).max(1);
+            self.queues(latest, rows, &mut lines);
+            workers_of(latest, workers, &mut lines);
+        }
+        lines.lines.truncate(height);
+        lines.lines
     }
 
-    fn head(&self) -> Paragraph<'_> {
-        let mut line = vec![Span::from(format!("windlass  {}", self.store)).bold()];
+    fn head(&self, lines: &mut Lines) {
+        let title = format!("windlass  {}", self.store);
         if let Some(error) = &self.error {
-            line.push(Span::from(format!("  {error}")).red());
+            lines.push(&[(&title, BOLD), (&format!("  {error}"), RED)]);
         } else if let Some(latest) = &self.latest {
             let sum = |of: fn(&Queue) -> u64| latest.queues.values().map(of).sum::<u64>();
             let (depth, running) = (sum(|it| it.sums.depth), sum(|it| it.sums.running));
             let dead = sum(|it| it.sums.dead);
-            line.push(Span::from(format!("  {depth} waiting, {running} running, ")));
-            let dead_style = if dead > 0 { Style::new().red() } else { Style::new() };
-            line.push(Span::styled(format!("{dead} dead"), dead_style));
-            line.push(Span::from(format!("   {}   q quits, p pauses", latest.now)).dim());
+            lines.push(&[
+                (&title, BOLD),
+                (&format!("  {depth} waiting, {running} running, "), ""),
+                (&format!("{dead} dead"), if dead > 0 { RED } else { "" }),
+                (&format!("   {}   q quits, p pauses", latest.now), FAINT),
+            ]);
+        } else {
+            lines.push(&[(&title, BOLD)]);
         }
-        Paragraph::new(Line::from(line))
+        lines.push(&[]);
     }
 
-    fn draw_queues(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let Some(latest) = &self.latest else { return };
-        let row = |(name, queue): (&String, &Queue)| {
+    /// The queues around the selected one, as many as there are lines.
+    fn queues(&self, latest: &Snapshot, rows: usize, lines: &mut Lines) {
+        let heads: String = HEADS.iter().map(|head| right(head)).collect();
+        lines.push(&[(&format!("{:<NAME_WIDTH$}{heads}", "QUEUE"), BOLD)]);
+        let first = self.place.saturating_sub(rows.saturating_sub(1));
+        for (at, (name, queue)) in latest.queues.iter().enumerate().skip(first).take(rows) {
             let per_second = self.before.as_ref().and_then(|before| change(before, latest, name));
-            queue_row(name, queue, per_second, latest.now)
-        };
-        let rows: Vec<_> = latest.queues.iter().map(row).collect();
-        let widths = [24, 9, 9, 9, 9, 9, 9, 9, 9, 9].map(Constraint::Length);
-        let head = Row::new(HEADS.map(|head| figure(head, head != "QUEUE"))).bold();
-        let table = Table::new(rows, widths).header(head);
-        let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-        frame.render_stateful_widget(table, area, &mut self.place);
-    }
-
-    fn draw_workers(&self, frame: &mut Frame<'_>, area: Rect) {
-        let Some(latest) = &self.latest else { return };
-        let rows = latest.workers.iter().map(|worker| {
-            Row::new([
-                Cell::from(worker.worker.clone()),
-                figure(&worker.running.to_string(), true),
-                Cell::from(ago(worker.opened_at, latest.now)),
-            ])
-        });
-        let widths = [Constraint::Length(40), Constraint::Length(9), Constraint::Length(20)];
-        let head =
-            Row::new([figure("WORKER", false), figure("RUNNING", true), figure("SINCE", false)]);
-        frame.render_widget(Table::new(rows, widths).header(head.bold()), area);
+            let style = match (at == self.place, queue.paused) {
+                (true, _) => REVERSED,
+                (false, true) => YELLOW,
+                (false, false) => "",
+            };
+            row(name, queue, per_second, latest.now, style, lines);
+        }
     }
 }
 
-fn queue_row(name: &str, queue: &Queue, per_second: Option<f64>, now: Timestamp) -> Row<'static> {
+fn row(
+    name: &str,
+    queue: &Queue,
+    per_second: Option<f64>,
+    now: Timestamp,
+    style: &str,
+    lines: &mut Lines,
+) {
     let sums = &queue.sums;
     let name = if queue.paused { format!("{name} (queue paused)") } else { name.to_owned() };
-    let dead = figure(&sums.dead.to_string(), true);
-    let row = Row::new([
-        Cell::from(name),
-        figure(&sums.depth.to_string(), true),
-        figure(&sums.available.to_string(), true),
-        figure(&sums.scheduled.to_string(), true),
-        figure(&sums.blocked.to_string(), true),
-        figure(&sums.paused.to_string(), true),
-        figure(&sums.running.to_string(), true),
-        if sums.dead > 0 { dead.style(Style::new().fg(Color::Red)) } else { dead },
-        figure(&sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default(), true),
-        figure(&per_second.map(|it| format!("{it:+.1}")).unwrap_or_default(), true),
+    let counts =
+        [sums.depth, sums.available, sums.scheduled, sums.blocked, sums.paused, sums.running];
+    let counts: String = counts.iter().map(|count| right(&count.to_string())).collect();
+    let dead = right(&sums.dead.to_string());
+    let oldest = sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default();
+    let growth = per_second.map(|it| format!("{it:+.1}")).unwrap_or_default();
+    let dead_style = if sums.dead > 0 && style.is_empty() { RED } else { style };
+    lines.push(&[
+        (&format!("{:<NAME_WIDTH$}{counts}", cut(&name, NAME_WIDTH - 1)), style),
+        (&dead, dead_style),
+        (&format!("{}{}", right(&oldest), right(&growth)), style),
     ]);
-    if queue.paused { row.yellow() } else { row }
 }
 
-fn figure(text: &str, right: bool) -> Cell<'static> {
-    let line = Line::from(text.to_owned());
-    Cell::from(if right { line.right_aligned() } else { line })
+fn workers_of(latest: &Snapshot, lines_max: usize, lines: &mut Lines) {
+    let head = format!("{:<WORKER_WIDTH$}{:>COUNT_WIDTH$}  SINCE", "WORKER", "RUNNING");
+    lines.push(&[]);
+    lines.push(&[(&head, BOLD)]);
+    for worker in latest.workers.iter().take(lines_max.saturating_sub(2)) {
+        let (name, running) = (cut(&worker.worker, WORKER_WIDTH - 1), worker.running);
+        let since = ago(worker.opened_at, latest.now);
+        lines.push(&[(&format!("{name:<WORKER_WIDTH$}{running:>COUNT_WIDTH$}  {since}"), "")]);
+    }
+}
+
+/// Lines of a width, under construction.
+struct Lines {
+    width: usize,
+    lines: Vec<String>,
+}
+
+impl Lines {
+    /// Adds a line of texts with their styles, cut at the width.
+    fn push(&mut self, texts: &[(&str, &str)]) {
+        let (mut line, mut left) = (String::new(), self.width);
+        for (text, style) in texts {
+            // Names may contain characters that move the cursor.
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(left).collect();
+            left -= shown.chars().count();
+            match style.is_empty() {
+                true => line += &shown,
+                false => line += &format!("\x1b[{style}m{shown}\x1b[0m"),
+            }
+        }
+        self.lines.push(line);
+    }
+}
+
+fn right(text: &str) -> String {
+    format!("{text:>COUNT_WIDTH$}")
+}
+
+fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some(_) => text.chars().take(chars_max - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
 }
 
 /// The growth of a queue's depth between two snapshots, in jobs per second.
@@ -157,8 +196,6 @@ fn change(before: &Snapshot, latest: &Snapshot, queue: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
     use std::collections::BTreeMap;
 
     fn snapshot(at: i64, depth: u64) -> Snapshot {
@@ -169,10 +206,8 @@ mod tests {
         Snapshot { now: Timestamp::from_millis(at), queues, workers: Vec::new() }
     }
 
-    fn screen(view: &mut View) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(120, 20)).unwrap();
-        terminal.draw(|frame| view.draw(frame)).unwrap();
-        terminal.backend().to_string()
+    fn screen(view: &View) -> String {
+        view.lines(120, 20).join("\n")
     }
 
     #[test]
@@ -180,7 +215,7 @@ mod tests {
         let mut view = View::new("file:./jobs".into());
         view.show(snapshot(1_000, 10));
         view.show(snapshot(3_000, 40));
-        let screen = screen(&mut view);
+        let screen = screen(&view);
         for part in
             ["file:./jobs", "40 waiting", "3 dead", "+15.0", "slow (queue paused)", "WORKER"]
         {
@@ -193,12 +228,12 @@ mod tests {
         let mut view = View::new("file:./jobs".into());
         view.show(snapshot(1_000, 10));
         view.fail(&anyhow::anyhow!("not answering"));
-        let screen = screen(&mut view);
+        let screen = screen(&view);
         assert!(screen.contains("not answering") && screen.contains("mail"), "{screen}");
     }
 
     #[test]
-    fn the_selection_stays_on_the_list() {
+    fn the_selection_stays_on_the_list_and_on_the_screen() {
         let mut view = View::new("memory:".into());
         assert_eq!(view.selected(), None);
         view.show(snapshot(1_000, 1));
@@ -206,5 +241,18 @@ mod tests {
         assert_eq!(view.selected(), Some(("mail".into(), false)));
         view.select(5);
         assert_eq!(view.selected(), Some(("slow".into(), true)));
+        let small = view.lines(40, 4).join("\n");
+        assert!(small.contains("slow (queue") && !small.contains("mail"), "{small}");
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_width_and_never_move_the_cursor() {
+        let mut view = View::new("x\x1b[2Jy".repeat(40));
+        view.show(snapshot(1_000, 1));
+        for line in view.lines(30, 10) {
+            let styles = ["\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[31m", "\x1b[33m", "\x1b[0m"];
+            let plain = styles.iter().fold(line, |line, style| line.replace(style, ""));
+            assert!(!plain.contains('\x1b') && plain.chars().count() <= 30, "{plain:?}");
+        }
     }
 }

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn progress_reads_back_and_may_leave_out_what_is_usual() {
         let usual = serde_json::to_string(&ScheduleProgress::new(at(5))).unwrap();
-        assert_eq!(usual, r#"{"since":5,"fired":0}"#);
+        assert_eq!(usual, r#"{"since":"1970-01-01T00:00:00.005Z","fired":0}"#);
         let full = ScheduleProgress {
             given: given(&[10, 40]),
             rewinds: 2,

@@ -52,7 +52,7 @@ const DELETE_METERS: &str = "DELETE FROM {s}.meter WHERE ctid = ANY(ARRAY(
     LIMIT $2::bigint FOR UPDATE SKIP LOCKED))";
 /// Whether a queue was held until a time that is over.
 const WAS_HELD: &str = "SELECT EXISTS (SELECT FROM {s}.queue
-    WHERE metered AND (settings::json ->> 'held_until')::bigint <= $1::bigint)";
+    WHERE metered AND (settings::json ->> 'held_until')::timestamptz <= to_timestamp($1::bigint / 1000.0))";
 /// Marks lanes as idle that have no live jobs and were not used for minutes: claims skip them. A lane that is about to
 /// get a job was marked as used. The tally is read once (`NOT IN` is a hash lookup), not once per lane.
 const MARK_IDLE: &str = "UPDATE {s}.lane SET idle = true WHERE id IN (
