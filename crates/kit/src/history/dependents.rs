@@ -1,8 +1,9 @@
-//! Checks jobs that run after others: none is started before each of these could have ended. A dependent that is never
-//! released is stuck at the end, which the rules for single jobs find.
+//! Checks jobs that run after others, or wait for their children: none is started before each of these could have ended.
+//! A dependent that is never released is stuck at the end, which the rules for single jobs find.
 
 use super::checker::{Options, story};
-use super::facts::{Action, Fact, Facts, Outcome};
+use super::facts::{Action, Fact, Facts, Joined, Outcome};
+use super::record::{Effect, Wish};
 use super::verdict::{Kind, Verdict};
 use windlass_core::JobId;
 
@@ -29,6 +30,41 @@ pub(super) fn check_dependents(facts: &Facts<'_>, options: &Options, verdict: &m
             });
         }
     }
+    for joined in &facts.joined {
+        let Joined { child, waiting, .. } = *joined;
+        let Some(next) = next_start(joined, facts) else { continue };
+        if !may_have_ended(child, next, DEPTH_MAX, facts, options) {
+            let what = || format!("job {waiting} was started before job {child}, which joined it");
+            verdict.blame(Kind::EarlyStart, &[waiting, child], what, || {
+                story(facts, &[waiting, child])
+            });
+        }
+    }
+}
+
+/// When a job that others joined was certainly started again: for one that waits for its own children, the first start
+/// after the attempt that created them; for another job, its first start. `None` if it may have been replayed, because
+/// a replay waits for fewer jobs.
+fn next_start(joined: &Joined<'_>, facts: &Facts<'_>) -> Option<u64> {
+    let of_job = facts.jobs.get(&joined.waiting)?;
+    let replayed = |fact: &Fact<'_>| match fact.action {
+        Action::Change(Wish::Replay, effect) => effect != Effect::Refused,
+        _ => false,
+    };
+    if of_job.iter().any(replayed) {
+        return None;
+    }
+    let starts = || {
+        of_job.iter().filter_map(|fact| match fact.action {
+            Action::Start(start, _) => Some((start, fact.span.to)),
+            _ => None,
+        })
+    };
+    let attempt = match joined.waiting == joined.report.id {
+        true => starts().find(|(start, _)| start.lease == joined.report.lease)?.0.attempt,
+        false => 0,
+    };
+    starts().filter(|(start, _)| start.attempt > attempt).map(|(_, at)| at).min()
 }
 
 /// Whether a job may have ended at this time: a call that may have ended it was made before, or it may have lost its

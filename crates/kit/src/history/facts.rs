@@ -112,8 +112,18 @@ pub(super) struct Facts<'a> {
     pub(super) unclear_replacement: bool,
     /// Names of claims with an unknown outcome: each may have started any job.
     pub(super) unclear_claims: HashSet<&'a str>,
+    /// Jobs that joined one that waits for them.
+    pub(super) joined: Vec<Joined<'a>>,
     /// Leases under which reports with different follow-ups were sent.
     contested: HashSet<&'a Lease>,
+}
+
+/// A job that joined one that waits for it, and the report that certainly created it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined<'a> {
+    pub(super) child: JobId,
+    pub(super) waiting: JobId,
+    pub(super) report: &'a Report,
 }
 
 impl<'a> Facts<'a> {
@@ -328,18 +338,22 @@ impl<'a> Facts<'a> {
                 _ => None,
             };
             // Atomic with the report: if the report took effect, its follow-ups exist. (A unique one may have
-            // been answered with another job.)
+            // been answered with another job.) A job that is cancelled instead of waiting for its children has none.
             let carried_out = match outcome {
-                Outcome::Applied(_) => true,
+                Outcome::Applied(state) => !(report.waits_for_children() && state.is_terminal()),
                 // By an earlier attempt to send this report. (A release may have been made by the store
                 // itself.)
                 Outcome::Already(end, _) => {
                     report.is_recorded_as(end)
                         && end != AttemptEnd::Release
+                        && !report.waits_for_children()
                         && !self.contested.contains(&report.lease)
                 }
                 Outcome::Refused | Outcome::Unclear => false,
             };
+            if let Some(waiting) = wanted.joins.filter(|_| carried_out) {
+                self.joined.push(Joined { child: wanted.id, waiting, report });
+            }
             match answer {
                 Some(answer) => self.enqueued(op, wanted, answer),
                 None if carried_out && wanted.unique.is_none() => {

@@ -110,6 +110,9 @@ pub struct Wanted {
     /// The jobs that it runs after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<JobId>,
+    /// The job that waits for it, if it joined one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<JobId>,
 }
 
 const fn one() -> u32 {
@@ -144,6 +147,7 @@ impl Wanted {
             group,
             cost: 1,
             after: Vec::new(),
+            joins: None,
         }
     }
 
@@ -160,7 +164,15 @@ impl Wanted {
             group: job.group.clone().or_else(|| job.tenant.clone()).unwrap_or_default(),
             cost: job.cost,
             after: job.after.iter().map(|dependency| dependency.job).collect(),
+            joins: job.joins.as_ref().and_then(|join| join.to),
         }
+    }
+
+    /// Sets the job that waits for it.
+    #[must_use]
+    pub const fn joins(mut self, waiting: JobId) -> Self {
+        self.joins = Some(waiting);
+        self
     }
 
     /// Sets the jobs that it runs after.
@@ -244,6 +256,12 @@ impl Report {
     /// a failure.
     pub(super) fn is_recorded_as(&self, end: AttemptEnd) -> bool {
         self.end == end || (self.end, end) == (AttemptEnd::Retry, AttemptEnd::Fail)
+    }
+
+    /// Whether the job waits for jobs that the report creates. If its cancellation was requested, it is cancelled instead,
+    /// and they are not created.
+    pub(super) fn waits_for_children(&self) -> bool {
+        self.follow_ups.iter().any(|job| job.joins == Some(self.id))
     }
 }
 

@@ -103,7 +103,11 @@ impl Recorded {
         let wanted = item.follow_ups.iter().enumerate().map(|(index, job)| {
             let derive = |(attempt, at)| JobId::follow_up(item.id, attempt, index, at);
             let id = job.id.or_else(|| start.map(derive));
-            Wanted::of(id.expect("a follow-up has an id, or a lease this client was given"), job)
+            let id = id.expect("a follow-up has an id, or a lease this client was given");
+            let wanted = Wanted::of(id, job);
+            // Without another job, it joins the one that reports.
+            let joins = job.joins.as_ref().map(|join| join.to.unwrap_or(item.id));
+            joins.into_iter().fold(wanted, Wanted::joins)
         });
         // A retry of a job that must not run again is recorded as a failure; see `Report::is_recorded_as`.
         let (lease, end) = (item.lease.clone(), item.outcome.end(State::Available));

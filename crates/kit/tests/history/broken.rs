@@ -84,6 +84,11 @@ fn an_engine_that_releases_dependents_early_is_found_out() {
 }
 
 #[test]
+fn an_engine_that_forgets_children_is_found_out() {
+    found_in_graphs(Fault::ForgetsChildren, Kind::EarlyStart, 0);
+}
+
+#[test]
 fn an_engine_that_forgets_dependents_is_found_out() {
     found_in_graphs(Fault::ForgetsEdges, Kind::Stuck, 100);
 }

@@ -40,6 +40,8 @@ pub(crate) enum Fault {
     ForgetsEdges,
     /// A dependent that is done is released once more.
     ResolvesTwice,
+    /// A job that waits for its children waits for none.
+    ForgetsChildren,
 }
 
 pub(crate) struct Faulty {
@@ -166,6 +168,10 @@ impl Jobs for Faulty {
                         item.lease = lease.clone();
                     }
                 }
+            }
+            if self.fault == Fault::ForgetsChildren {
+                let children = request.items.iter_mut().flat_map(|item| &mut item.follow_ups);
+                children.for_each(|job| job.joins = None);
             }
             let settled = request.items.iter().map(|item| item.id).collect();
             let mut answer = self.inner.settle(request).await?;

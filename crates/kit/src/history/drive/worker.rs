@@ -8,7 +8,7 @@ use windlass_core::engine::{
     Claim, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Jobs, OpenSession, Outcome, SessionId,
     Settle, SettleItem, Update, UpdateItem,
 };
-use windlass_core::model::{JobError, NewJob};
+use windlass_core::model::{JobError, Join, NewJob};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::{Error, Result};
 
@@ -18,6 +18,10 @@ const CLAIM_MAX: u64 = 4;
 const EMPTY_MAX: u32 = 5;
 /// A worker ends after this many rounds per enqueued batch.
 const ROUNDS_PER_BATCH: u32 = 40;
+/// Reports that wait for children, per mille, where jobs run after others.
+const CHILDREN: u64 = 80;
+/// Maximum number of children in a report, less one.
+const CHILDREN_MAX: u64 = 3;
 /// Longest stall, in rounds.
 const STALL_MAX: u64 = 40;
 
@@ -175,9 +179,16 @@ impl Worker {
             92..97 => Outcome::Fail { error },
             _ => Outcome::Cancel,
         };
-        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
         // Follow-ups have no follow-ups, so that the run ends.
-        match job.header.parent.is_none() && happens(&self.random, 100) {
+        let may_have_more = job.header.parent.is_none();
+        if may_have_more && self.stage.load.dependencies && happens(&self.random, CHILDREN) {
+            let item = SettleItem::new(job.header.id, job.lease.clone(), Outcome::WaitForJobs);
+            let child = || NewJob::new("follow").queue(QUEUE).joins(Join::SELF);
+            return (0..=self.random.below(CHILDREN_MAX))
+                .fold(item, |item, _| item.follow_up(child()));
+        }
+        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+        match may_have_more && happens(&self.random, 100) {
             true => item.follow_up(NewJob::new("follow").queue(QUEUE)),
             false => item,
         }
