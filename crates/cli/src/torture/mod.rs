@@ -28,6 +28,7 @@ mod run;
 mod schedule;
 mod stage;
 mod target;
+mod waits;
 mod worker;
 
 pub(crate) use client::run_client;
@@ -61,8 +62,9 @@ const COMPACT_EVERY_MS: u64 = 3_000;
 const TRIM_EVERY_MS: u64 = 2_000;
 /// Maximum total size of dead letters in a run with short retention, in bytes.
 const DEAD_BYTES_MAX: u64 = 64 * 1024;
-/// Error codes of a change that are expected when the job's state has changed since it was read.
-const CHANGE_CODES: [&str; 4] = ["refused", "not_found", "duplicate", "state_conflict"];
+/// Error codes of a change that are expected when the job's state has changed since it was read, or its inbox is full.
+const CHANGE_CODES: [&str; 5] =
+    ["refused", "not_found", "duplicate", "state_conflict", "too_large"];
 /// Kinds of the jobs that producers enqueue.
 const KINDS: [&str; 2] = ["one", "two"];
 /// Kind of follow-up jobs.
@@ -130,7 +132,8 @@ pub(crate) const HELP: &str = "Faults:
   With --limits, ten workers run jobs under limits: of slots and of starts per second, over all jobs and
   by group. Producers keep every group busy.
   With --flows, one batch in ten is a random graph of up to 200 jobs, stored all or nothing; its jobs are
-  cancelled and replayed like any others.
+  cancelled and replayed like any others. Some handlers create up to 5 children and wait for them, others
+  wait for signals, which the operators send.
 
 Checks:
   After the faults, all jobs must end within a bounded time. Then each acknowledged job must exist and be
@@ -140,7 +143,8 @@ Checks:
   can have ended since it was last seen unfinished: a replayed job must have ended again. With --limits
   never more jobs may have run at a time, and never more may have started in any window, than allowed; the
   report says how much of the allowed rate was used, and how late jobs started. No job may have started
-  before the jobs that it runs after could have ended, or wait for them at the end.
+  before the jobs that it runs after, or its children, could have ended, or wait for them at the end; no
+  signal may have reached another job.
 
 The last line is the verdict. The exit code is 0 if every guarantee was kept, and 1 if one was broken: then
 the histories, the schedule and the findings are kept in a directory, whose path is printed.";

@@ -1,8 +1,9 @@
-//! An operator: lists jobs in a state and cancels, edits, moves, replays or discards a few of them, while the
-//! services remove ended jobs.
+//! An operator: lists jobs in a state and cancels, edits, moves, replays or discards a few of them, or sends them signals,
+//! while the services remove ended jobs.
 
 use super::client::Order;
 use super::stage::{Stage, payload};
+use super::waits;
 use super::{CHANGE_CODES, happens};
 use std::sync::Arc;
 use windlass_core::JobId;
@@ -85,6 +86,9 @@ impl Operator {
     fn change(&self, id: JobId, state: State) -> Option<ChangeItem> {
         let random = &self.random;
         let removes = self.stage.spec.retention_ms.is_some();
+        if self.stage.spec.flows && !state.is_terminal() && happens(random, 400) {
+            return Some(ChangeItem::new(id, waits::signal_to(id, random)));
+        }
         let change = match (state, random.below(10)) {
             // Discards only with retention: otherwise an engine that removes a record early would go unnoticed.
             (State::Dead | State::Cancelled, 0..2) | (State::Completed, _) if removes => {

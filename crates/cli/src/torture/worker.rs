@@ -4,6 +4,7 @@
 use super::client::Order;
 use super::limits;
 use super::stage::{RESULT_BYTES, Stage, is_payload_of};
+use super::waits;
 use super::{
     BACKOFF, CALL_MAX, COMPACT_EVERY_MS, FOLLOW_UP, HEARTBEAT_MS, KINDS, LEAD_TTL_MS, LEASE_MS,
     RETAIN_EVERY_MS, TRIM_EVERY_MS,
@@ -32,6 +33,8 @@ const TIMEOUT: Duration = Duration::from_millis(LEASE_MS + LEASE_MS / 2);
 const DELAY_MAX_MS: u64 = 200;
 /// Number of distinct ordering keys of follow-ups.
 const KEYS: u64 = 8;
+/// In runs with graphs, one attempt in this many checks what it waited for, which reads its job.
+const WAITS_CHECKED_IN: u64 = 4;
 /// Time that running handlers have to finish when the worker stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -126,6 +129,10 @@ async fn handle(
     let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
     let (drawn, short) = (random.below(1_000), random.below(HANDLER_MAX_MS));
     tokio::time::sleep(Duration::from_millis(short)).await;
+    let flows = stage.spec.flows;
+    if flows && random.below(WAITS_CHECKED_IN) == 0 {
+        waits::check(&ctx, &stage).await?;
+    }
     match drawn {
         0..60 => return Err(Stop::retry("by chance").after(delay)),
         60..80 => return Err(Stop::retry("by chance, and as the job says")),
@@ -142,6 +149,10 @@ async fn handle(
             let job = NewJob::new(FOLLOW_UP).queue(stage.spec.queue.clone()).backoff(BACKOFF);
             ctx.follow_up(job.key(format!("f{}", random.below(KEYS))))?;
         }
+        320..380 if flows && ctx.header().parent.is_none() => {
+            return Err(waits::for_children(&ctx, &stage, &random)?);
+        }
+        380..440 if flows => return Err(waits::for_signal(&random)),
         _ => {}
     }
     stage.ended.fetch_add(1, Ordering::Relaxed);
