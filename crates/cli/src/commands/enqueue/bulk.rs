@@ -220,7 +220,7 @@ impl Tally {
     fn stored(&mut self, out: &mut String, number: u64, enqueued: &Enqueued) -> Result<()> {
         self.stored += 1;
         if self.json {
-            let mut view = serde_json::to_value(windlass_wire::Enqueued::from(*enqueued))?;
+            let mut view = serde_json::to_value(windlass_wire::Enqueued::from(enqueued.clone()))?;
             view["line"] = number.into();
             writeln!(out, "{view}")?;
         } else {
