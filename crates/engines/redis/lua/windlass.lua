@@ -98,6 +98,22 @@ function commands.PAGE(key, argv, at)
   return redis.call('ZREVRANGE', key, size - low, size - low + most - 1, 'WITHSCORES')
 end
 
+-- The number of entries of a stream, and the id of the last entry that it has had; nothing if it never had one.
+function commands.SPAN(key)
+  local reply = {}
+  if redis.call('EXISTS', key) == 1 then
+    local info = redis.call('XINFO', 'STREAM', key)
+    for i = 1, #info, 2 do
+      if info[i] == 'length' then
+        reply[1] = string.format('%.0f', info[i + 1])
+      elseif info[i] == 'last-generated-id' then
+        reply[2] = info[i + 1]
+      end
+    end
+  end
+  return reply
+end
+
 -- Runs the i-th command, whose name is at `at`; returns its reply and the position after it.
 local function run(keys, argv, i, at, name)
   local count = tonumber(argv[at + 1])

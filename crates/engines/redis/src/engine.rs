@@ -63,7 +63,8 @@ impl RedisEngine {
             .with(Capability::Limits)
             .with(Capability::Move)
             .with(Capability::Flows)
-            .with(Capability::Topics);
+            .with(Capability::Topics)
+            .with(Capability::Events);
         if let Some(bytes_max) = open_store(&link, &keys, options.payload_bytes_max).await? {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -96,6 +97,7 @@ impl RedisEngine {
         if done.readied {
             self.inner.wakeups.wake();
         }
+        done.events.iter().for_each(|queue| self.inner.wakeups.wake_readers(queue));
         Ok(done.reply)
     }
 
@@ -394,8 +396,8 @@ impl Admin for RedisEngine {
         Box::pin(self.perform_records(batch))
     }
 
-    fn events(&self, _: EventsRequest) -> Answer<'_, EventsReply> {
-        Box::pin(async { Err(events_unsupported(self.capabilities())) })
+    fn events(&self, request: EventsRequest) -> Answer<'_, EventsReply> {
+        Box::pin(self.wait_for_events(request))
     }
 
     fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {

@@ -124,6 +124,11 @@ impl Keys {
         self.of_two("removed", &hour_ms.to_string())
     }
 
+    /// The events of a queue. An id is the start of the stream, and the number of the event after it, from 0.
+    pub(crate) fn events(&self, queue: &str) -> Vec<u8> {
+        self.of_two("event", queue)
+    }
+
     /// Entries of a log.
     pub(crate) fn log(&self, log: &str) -> Vec<u8> {
         self.of_two("log", log)

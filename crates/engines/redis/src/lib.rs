@@ -11,6 +11,7 @@
 
 mod conn;
 mod engine;
+mod events;
 mod fast;
 mod keys;
 mod options;

@@ -4,6 +4,7 @@ use crate::conn::Link;
 use crate::conn::error::{Trouble, Try};
 use crate::conn::source::Source;
 use crate::engine::RedisEngine;
+use crate::events::readers::Readers;
 use crate::slow::perform::{Run, TRIES_MAX};
 use crate::slow::transaction::{Loaded, Transaction};
 use futures_util::StreamExt as _;
@@ -33,22 +34,43 @@ const COME_BACK_MAX: Duration = Duration::from_secs(10);
 /// The message by which a process tests its own connection.
 const PROBE: &[u8] = b"probe";
 
+/// Prefix of messages about the events of a queue, whose name follows.
+const EVENTS: &[u8] = b"events ";
+
+/// The message about the events of a queue.
+pub(crate) fn of_events(queue: &Name) -> Vec<u8> {
+    [EVENTS, queue.as_bytes()].concat()
+}
+
 /// Wake-ups of this process, and the task that receives those of others.
 pub(crate) struct Wakeups {
     sender: Arc<watch::Sender<()>>,
+    readers: Arc<Readers>,
     task: JoinHandle<()>,
 }
 
 impl Wakeups {
     pub(crate) fn start(source: Source, link: Arc<Link>, channel: Vec<u8>) -> Self {
         let sender = Arc::new(watch::Sender::new(()));
-        let task = tokio::spawn(listen(source, link, channel, Arc::clone(&sender)));
-        Self { sender, task }
+        let readers = Arc::new(Readers::default());
+        let local = (Arc::clone(&sender), Arc::clone(&readers));
+        let task = tokio::spawn(listen(source, link, channel, local));
+        Self { sender, readers, task }
     }
 
     /// Wakes the waiters of this process.
     pub(crate) fn wake(&self) {
         self.sender.send_replace(());
+    }
+
+    /// Wakes the readers of the events of a queue in this process.
+    pub(crate) fn wake_readers(&self, queue: &Name) {
+        self.readers.wake(queue);
+    }
+
+    /// A receiver of wake-ups about the events of a queue from now on.
+    pub(crate) fn watch_events(&self, queue: &Name) -> watch::Receiver<()> {
+        self.readers.watch(queue)
     }
 }
 
@@ -58,18 +80,21 @@ impl Drop for Wakeups {
     }
 }
 
+/// Waiters and readers of this process.
+type Local = (Arc<watch::Sender<()>>, Arc<Readers>);
+
 /// Listens for ever; reconnects whenever the connection is lost or silent.
-async fn listen(source: Source, link: Arc<Link>, channel: Vec<u8>, sender: Arc<watch::Sender<()>>) {
+async fn listen(source: Source, link: Arc<Link>, channel: Vec<u8>, local: Local) {
     let mut pause = COME_BACK;
     loop {
         let began = tokio::time::Instant::now();
-        let lost = hear(&source, &link, &channel, &sender).await;
+        let lost = hear(&source, &link, &channel, &local).await;
         gauge!("windlass_redis_wakeups_heard").set(0);
         if let Err(error) = lost {
             tracing::warn!(%error, "lost the connection for wake-ups; polling until it is back");
         }
         // Messages may have been lost: waiters check.
-        sender.send_replace(());
+        local.0.send_replace(());
         pause =
             if began.elapsed() > COME_BACK_MAX { COME_BACK } else { COME_BACK_MAX.min(pause * 2) };
         tokio::time::sleep(pause).await;
@@ -81,7 +106,7 @@ async fn hear(
     source: &Source,
     link: &Link,
     channel: &[u8],
-    sender: &watch::Sender<()>,
+    (sender, readers): &Local,
 ) -> redis::RedisResult<()> {
     let client = source.client().await.map_err(|error| unknown_place(&error))?;
     let connect = tokio::time::timeout(SILENCE_MAX, client.get_async_pubsub());
@@ -95,8 +120,13 @@ async fn hear(
         match tokio::time::timeout(SILENCE_MAX, stream.next()).await {
             Ok(Some(message)) => {
                 probed = false;
-                if message.get_payload_bytes() != PROBE {
-                    sender.send_replace(());
+                match message.get_payload_bytes() {
+                    PROBE => {}
+                    payload => match payload.strip_prefix(EVENTS).map(std::str::from_utf8) {
+                        Some(Ok(queue)) => readers.wake(&queue.into()),
+                        Some(Err(_)) => {}
+                        None => sender.send_replace(()),
+                    },
                 }
             }
             Ok(None) => return Ok(()),

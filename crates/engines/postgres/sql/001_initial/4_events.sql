@@ -113,7 +113,7 @@ $$;
 -- runs. The lock waits for claims and ends in progress, which have read the settings from before; the next ones wait for
 -- it, and read the new ones.
 CREATE FUNCTION {s}.record_leases(queues text[]) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' AS $$
 BEGIN
     LOCK TABLE {s}.lease IN EXCLUSIVE MODE;
     UPDATE {s}.lease e SET flags = e.flags & ~({flag_plain} | {flag_plain_alone} | {flag_plain_in_group})::smallint

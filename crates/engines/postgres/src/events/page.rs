@@ -28,7 +28,7 @@ const PAGE: &str = "SELECT s.start, s.dropped, s.last, e.number, e.at, e.job, e.
     ) e ON true
     WHERE s.id = $1 AND NOT s.ended";
 
-/// Reads of a page, if the events after its begin are dropped between two statements.
+/// Reads of a page, if its first events are dropped between two statements.
 const TRIES_MAX: u32 = 20;
 /// First polling interval of a reader that waits, for notifications that do not arrive; doubles up to the maximum.
 const POLL_MIN: Duration = Duration::from_millis(100);

@@ -13,6 +13,7 @@ mod child;
 mod common;
 mod completions;
 mod disk;
+mod events;
 mod journal;
 mod kills;
 mod load;

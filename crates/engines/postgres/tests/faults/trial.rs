@@ -77,10 +77,15 @@ impl Trial {
         .await;
     }
 
-    /// Stops the faults, drains the queue, and checks the histories of all clients.
-    pub(crate) async fn judge(mut self, options: Options) -> Verdict {
+    /// Stops the producers, and waits until their jobs have ended.
+    pub(crate) async fn finish_load(&mut self) {
         self.producers.stop().await;
         self.until_empty().await;
+    }
+
+    /// Stops the faults, drains the queue, and checks the histories of all clients.
+    pub(crate) async fn judge(mut self, options: Options) -> Verdict {
+        self.finish_load().await;
         for worker in &self.workers {
             assert!(worker.health().healthy, "a worker did not recover: {:?}", worker.health());
             assert_eq!(worker.drain().await.undelivered, 0);

@@ -2,6 +2,7 @@
 
 mod due;
 pub(crate) mod edges;
+mod events;
 mod groups;
 mod heads;
 pub(crate) mod load;

@@ -8,11 +8,13 @@ use crate::keys::Keys;
 use crate::rows::record::JobRow;
 use crate::slow::settings::Settings;
 use crate::slow::transaction::{Loaded, Transaction};
+use crate::wake;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_core::Result;
 use windlass_core::engine::{Capabilities, Stamped};
-use windlass_core::model::PartSet;
+use windlass_core::model::{Name, PartSet};
 use windlass_core::random::Random;
 use windlass_core::sync::lock;
 use windlass_core::time::Clock;
@@ -66,6 +68,8 @@ pub(crate) struct Done<T> {
     pub(crate) reply: Stamped<T>,
     /// Whether jobs may have become claimable.
     pub(crate) readied: bool,
+    /// Queues whose events have news for readers.
+    pub(crate) events: BTreeSet<Name>,
 }
 
 impl Shared {
@@ -130,10 +134,15 @@ impl Shared {
         if readied && !saves.is_empty() {
             saves.push("PUBLISH", &self.keys.one("wake"), &[b""]);
         }
+        let events = std::mem::take(&mut *lock(&transaction.news));
+        for queue in &events {
+            let message = wake::of_events(queue);
+            saves.push("PUBLISH", &self.keys.one("wake"), &[&message]);
+        }
         // A refusal is verified, too: it may rest on rows that have changed.
         let function = if verb.drains { Function::Drain } else { Function::Commit };
         transaction.commit(function, saves).await?;
-        Ok(Done { reply: transaction.stamp(&loaded, value?), readied })
+        Ok(Done { reply: transaction.stamp(&loaded, value?), readied, events })
     }
 
     /// Begins reads. Their settings are those of the first of them.

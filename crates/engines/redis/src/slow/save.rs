@@ -7,6 +7,7 @@ use crate::rows::places::{self, Places, places};
 use crate::rows::record::{self, JobRow};
 use crate::rows::small;
 use crate::slow::edges::save_edges;
+use crate::slow::events::save_events;
 use crate::slow::groups::lane_field;
 use crate::slow::load::tenant_member;
 use crate::slow::transaction::{Transaction, WorkingSet};
@@ -71,6 +72,7 @@ pub(super) fn saves(
     saver.removed();
     let mut writes = saver.into_commands();
     save_edges(transaction.keys, set, &mut writes)?;
+    save_events(transaction, set, &mut writes)?;
     Ok(writes)
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) kinds: BTreeMap<Name, KindSettings>,
     pub(crate) limits: BTreeMap<Name, Limit>,
     pub(crate) lanes: BTreeSet<LaneKey>,
+    /// The starts of streams of events, by queue; also of those that have ended lately.
+    pub(crate) event_starts: BTreeMap<Name, u64>,
     per_queue: HashMap<Name, usize>,
 }
 
@@ -29,6 +31,7 @@ impl Settings {
         let revision = reads.peek("GET", &keys.one("revision"), &[]);
         let [queues, kinds, limits] =
             ["queue", "kind", "limit"].map(|name| reads.peek("HGETALL", &keys.one(name), &[]));
+        let starts = reads.peek("HGETALL", &keys.one("event_start"), &[]);
         let lanes = reads.peek("SMEMBERS", &keys.one("lanes"), &[]);
         let replies = link.load(live, &reads).await?.replies;
         let mut settings =
@@ -47,6 +50,11 @@ impl Settings {
             settings
                 .limits
                 .insert(small::text(name)?.into(), codec::from_text(Some(small::text(json)?))?);
+        }
+        for (name, start) in replies.pairs(starts)? {
+            let start = small::text(start)?.parse();
+            let start = start.map_err(|error| codec::Damaged::new(&error))?;
+            settings.event_starts.insert(small::text(name)?.into(), start);
         }
         for lane in replies.members(lanes)? {
             settings.lanes.extend(keys::lane_of(small::text(lane)?));

@@ -8,7 +8,7 @@ use crate::keys::Keys;
 use crate::rows::record::JobRow;
 use crate::slow::save::saves;
 use crate::slow::settings::Settings;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use windlass_core::Timestamp;
@@ -37,6 +37,8 @@ pub(crate) struct Transaction<'a> {
     pub(crate) relists: bool,
     pub(crate) running_groups: Mutex<RunningGroups>,
     loads: Mutex<Vec<(Reads, Vec<u8>)>>,
+    /// Queues whose events have news for readers, by the writes.
+    pub(crate) news: Mutex<BTreeSet<Name>>,
     begun: AtomicBool,
     /// Whether it takes a number for new entries; one that only reads does not, so that it writes nothing.
     pub(crate) numbers: bool,
@@ -59,6 +61,7 @@ impl<'a> Transaction<'a> {
             relists: false,
             running_groups: Mutex::default(),
             loads: Mutex::default(),
+            news: Mutex::default(),
             begun: AtomicBool::new(false),
             numbers: true,
         }

@@ -37,8 +37,13 @@ impl RedisEngine {
         ] {
             self.step(step).await?;
         }
+        let more = self.drop_events(most).await?;
         let done = self.answers().await?;
-        Ok(done.map(|()| MaintainReply::default()))
+        Ok(done.map(|()| {
+            let mut reply = MaintainReply::default();
+            reply.more = more;
+            reply
+        }))
     }
 
     /// Runs one transaction; returns whether there may be more to do. A conflict leaves its work to the next one.

@@ -22,15 +22,18 @@ const AGING: &str = "SELECT a.run_at + w.ms, a.id, w.queue, a.run_at
     FROM unnest($1::text[], $2::bigint[]) w (queue, ms) CROSS JOIN LATERAL
         (SELECT run_at, id FROM {s}.aging WHERE queue = w.queue ORDER BY run_at, id LIMIT $3) a";
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
-/// When the next job falls due, in lanes whose jobs are removed without the executor once they are due (`retention`).
+/// When the next job falls due. Jobs that are due already are removed without the executor (`retention`), but for those of
+/// queues that record events.
 const FINISHED: &str = "SELECT f.at + w.ms, f.id
     FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
         (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
             AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
-/// Ended jobs of lanes whose jobs only the executor removes, by the time at which they fall due.
+/// Jobs that are due, in lanes whose jobs only the executor removes.
 const FINISHED_RECORDED: &str = "SELECT f.at + w.ms, f.id
     FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
-        (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own ORDER BY at LIMIT $4) f";
+        (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
+            AND at <= $4 - w.ms ORDER BY at LIMIT $5) f
+    LIMIT $5";
 /// A session expires when its time is over and the server has been up for as long as the session's time to live.
 const RUN_OUT: &str = concat!(
     "SELECT ",
@@ -123,27 +126,31 @@ impl Loader<'_, '_> {
     }
 
     async fn removable(&self, loaded: &mut Loaded, limit: i64) -> Try<()> {
-        let (mut plain, mut recorded) = (Ended::default(), Ended::default());
+        let (mut all, mut recorded) = (Ended::default(), Ended::default());
         for row in self.conn.query(LANES, &[]).await? {
             let queue: Name = row.get::<_, &str>(1).into();
             let settings = loaded.settings_of(&queue);
-            // A removal is an event, which only the executor appends.
-            let lanes = if settings.events.is_some() { &mut recorded } else { &mut plain };
             for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
-                lanes.push(row.get(0), state, settings.retention.of(state));
+                let (lane, kept_ms) = (row.get(0), settings.retention.of(state));
+                all.push(lane, state, kept_ms);
+                // A removal is an event, which only the executor appends.
+                if settings.events.is_some() {
+                    recorded.push(lane, state, kept_ms);
+                }
             }
         }
         let conn = self.conn;
-        let Ended { lanes, states, kept } = plain;
+        let (now, Ended { lanes, states, kept }) = (loaded.now.as_millis(), all);
         let (own, by_lane) = try_join(
             conn.query(DEADLINES, &[&REMOVED, &limit]),
-            conn.query(FINISHED, &[&lanes, &states, &kept, &loaded.now.as_millis()]),
+            conn.query(FINISHED, &[&lanes, &states, &kept, &now]),
         )
         .await?;
         loaded.due = own.iter().chain(&by_lane).map(due).collect();
         if !recorded.lanes.is_empty() {
             let Ended { lanes, states, kept } = recorded;
-            let rows = conn.query(FINISHED_RECORDED, &[&lanes, &states, &kept, &limit]).await?;
+            let params: crate::conn::Params<'_> = &[&lanes, &states, &kept, &now, &limit];
+            let rows = conn.query(FINISHED_RECORDED, params).await?;
             loaded.due.extend(rows.iter().map(due));
             self.surplus(loaded, limit).await?;
         }
