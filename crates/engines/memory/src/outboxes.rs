@@ -274,8 +274,11 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use windlass_core::engine::*;
-    use windlass_core::limits::{FOLLOW_UPS_MAX, OUTBOX_MAX, RETENTION_FINISHED_DEFAULT_MS};
-    use windlass_core::model::{NewJob, State};
+    use windlass_core::limits::{
+        FOLLOW_UPS_MAX, INPUT_BYTES_MAX, OUTBOX_MAX, RESULT_BYTES_MAX,
+        RETENTION_FINISHED_DEFAULT_MS,
+    };
+    use windlass_core::model::{NewJob, Part, State};
     use windlass_core::{Error, Timestamp};
     use windlass_executor::{Executor, Rows as _};
 
@@ -304,10 +307,19 @@ mod tests {
         queue: &str,
         follow_ups: Vec<NewJob>,
     ) -> Result<Settled> {
+        settle(executor, queue, Outcome::DONE, follow_ups)
+    }
+
+    fn settle(
+        executor: &mut Executor<MemoryRows>,
+        queue: &str,
+        outcome: Outcome,
+        follow_ups: Vec<NewJob>,
+    ) -> Result<Settled> {
         let claim_id = ClaimId::random(&Seeded::new(2));
         let by = Claimant::Alone { claim_id, worker: "w".into(), lease_ms: 60_000 };
         let claimed = executor.claim(&Claim::new(by, queue, 1), NOW).unwrap().jobs.remove(0);
-        let mut item = SettleItem::new(claimed.header.id, claimed.lease, Outcome::DONE);
+        let mut item = SettleItem::new(claimed.header.id, claimed.lease, outcome);
         item.follow_ups = follow_ups;
         executor.settle(&Settle::new([item]), NOW).unwrap().items.remove(0)
     }
@@ -389,6 +401,31 @@ mod tests {
         maintain(&mut executor, Work::Promote, NOW);
         assert_eq!(state(&executor, child), None);
         assert!(executor.rows().routes(1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_result_is_kept_for_all_readers_although_they_are_resolved_one_by_one() {
+        let mut executor = executor();
+        let fitting = INPUT_BYTES_MAX / RESULT_BYTES_MAX;
+        let upstream: Vec<JobId> =
+            (0..=fitting).map(|_| enqueue(&mut executor, job("a"))).collect();
+        let reader = || upstream.iter().fold(job("b"), |job, id| job.after(*id));
+        for _ in 0..3 {
+            enqueue(&mut executor, reader());
+        }
+        maintain(&mut executor, Work::Promote, NOW);
+        let result = Some(Part::new(vec![b'1'; RESULT_BYTES_MAX]));
+        for _ in &upstream {
+            settle(&mut executor, "a", Outcome::Complete { result: result.clone() }, vec![])
+                .unwrap();
+            while executor.maintain(MaintainRequest::new(Work::Promote, 1), NOW).unwrap().more {}
+        }
+        let readers = |executor: &Executor<MemoryRows>, id| {
+            executor.rows().with_job(id, |entry| entry.job.dependencies.readers).unwrap()
+        };
+        assert_eq!(readers(&executor, upstream[0]), Some(0));
+        assert_eq!(readers(&executor, upstream[fitting]), Some(3));
+        assert_eq!(executor.check(false, NOW).unwrap().findings, []);
     }
 
     #[test]
