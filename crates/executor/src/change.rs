@@ -104,6 +104,9 @@ impl<R: Rows> Executor<R> {
     /// Checks that a job can be replayed: it has ended, and no other job holds its unique key.
     fn check_replay(&self, entry: &Entry, data: &Transition, now: Timestamp) -> Result<()> {
         self.decide(entry, EventKind::Replay, data, now)?;
+        if entry.job.dependencies.total > 0 {
+            self.check_outbox(1)?;
+        }
         let mut batch = BatchPreview::default();
         if let Some(queue) = data.queue.as_ref().filter(|queue| **queue != entry.job.header.queue) {
             self.preview_lane_of(entry, queue, &mut batch)?;

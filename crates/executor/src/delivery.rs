@@ -267,13 +267,10 @@ impl<R: Maintenance> Executor<R> {
         reply: &mut MaintainReply,
         now: Timestamp,
     ) -> Result<()> {
-        let listed = |executor: &Self, limit| {
-            executor.rows.outbox().map_or(Ok(Vec::new()), |outbox| outbox.routes(limit))
-        };
         loop {
             let left = request.budget.saturating_sub(reply.done);
             self.resolving.left = left;
-            for route in listed(self, ROUTES_READ_MAX)? {
+            for route in self.routes(ROUTES_READ_MAX)? {
                 self.deliver_route(&route, now)?;
             }
             reply.done += left - self.resolving.left;
@@ -283,7 +280,11 @@ impl<R: Maintenance> Executor<R> {
         }
         // What the deliveries have appended is listed, too.
         self.steps.outgoing.clear();
-        reply.more |= !listed(self, 1)?.is_empty();
         Ok(())
+    }
+
+    /// Routes with messages.
+    pub(crate) fn routes(&self, limit: usize) -> Result<Vec<Route>> {
+        self.rows.outbox().map_or(Ok(Vec::new()), |outbox| outbox.routes(limit))
     }
 }

@@ -378,7 +378,9 @@ impl<R: Rows> Executor<R> {
 
     /// Releases jobs that an ended job keeps; returns whether none is left.
     fn release_kept(&mut self, job: JobId, mut counts: DependencyCounts) -> Result<bool> {
-        let most = self.resolving.left.min(RESOLUTIONS_MAX) as usize;
+        // Each may be released by a message.
+        let room = self.outbox_room()?;
+        let most = u64::from(self.resolving.left.min(RESOLUTIONS_MAX)).min(room) as usize;
         let inputs = self.rows.inputs_from(job, counts.kept_from, most)?;
         if most > 0 && inputs.is_empty() {
             // Nothing is behind its last dependency.

@@ -49,6 +49,8 @@ impl<R: Maintenance> Executor<R> {
         let unresolved = self.rows.unresolved(request.budget as usize)?;
         self.continue_resolving(unresolved, request, &mut reply, now)?;
         reply.more |= !self.rows.unresolved(1)?.is_empty();
+        // Jobs that it has resolved may have dependents elsewhere.
+        reply.more |= !self.routes(1)?.is_empty();
         Ok(reply)
     }
 

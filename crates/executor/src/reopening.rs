@@ -3,10 +3,9 @@
 use crate::dependencies::End;
 use crate::entry::Entry;
 use crate::executor::Executor;
-use crate::outbox::Message;
 use crate::rows::Rows;
 use std::collections::BTreeMap;
-use windlass_core::model::{Input, State};
+use windlass_core::model::{Input, Name, State};
 use windlass_core::{JobId, Result};
 
 impl<R: Rows> Executor<R> {
@@ -58,14 +57,14 @@ impl<R: Rows> Executor<R> {
 
     /// Marks the jobs that a replayed job depends on again, and those that it keeps.
     pub(crate) fn follow_reopened(&mut self, dependent: JobId) -> Result<()> {
+        let mut elsewhere: BTreeMap<Name, Vec<JobId>> = BTreeMap::new();
         while let Some(upstream) = self.resolving.reopened.pop() {
             match self.elsewhere(upstream)? {
-                Some(queue) => {
-                    self.post(&queue, dependent, Vec::new(), Message::Follow(vec![upstream]))?;
-                }
+                Some(queue) => elsewhere.entry(queue).or_default().push(upstream),
                 None => self.follow(upstream)?,
             }
         }
+        self.post_follows(dependent, elsewhere)?;
         while let Some(upstream) = self.resolving.kept.pop() {
             self.add_readers(upstream, 1)?;
         }

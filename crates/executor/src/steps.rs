@@ -147,7 +147,7 @@ impl<R: Rows> Executor<R> {
         Ok(number)
     }
 
-    /// Tells other queues that a job runs after jobs there.
+    /// Appends messages that a job of this queue runs after jobs of others.
     pub(crate) fn post_follows(
         &mut self,
         dependent: JobId,

@@ -274,8 +274,11 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use windlass_core::engine::*;
-    use windlass_core::limits::{FOLLOW_UPS_MAX, OUTBOX_MAX, RETENTION_FINISHED_DEFAULT_MS};
-    use windlass_core::model::{NewJob, State};
+    use windlass_core::limits::{
+        FOLLOW_UPS_MAX, INPUT_BYTES_MAX, OUTBOX_MAX, RESULT_BYTES_MAX,
+        RETENTION_FINISHED_DEFAULT_MS,
+    };
+    use windlass_core::model::{NewJob, Part, State};
     use windlass_core::{Error, Timestamp};
     use windlass_executor::{Executor, Rows as _};
 
@@ -304,10 +307,19 @@ mod tests {
         queue: &str,
         follow_ups: Vec<NewJob>,
     ) -> Result<Settled> {
+        settle(executor, queue, Outcome::DONE, follow_ups)
+    }
+
+    fn settle(
+        executor: &mut Executor<MemoryRows>,
+        queue: &str,
+        outcome: Outcome,
+        follow_ups: Vec<NewJob>,
+    ) -> Result<Settled> {
         let claim_id = ClaimId::random(&Seeded::new(2));
         let by = Claimant::Alone { claim_id, worker: "w".into(), lease_ms: 60_000 };
         let claimed = executor.claim(&Claim::new(by, queue, 1), NOW).unwrap().jobs.remove(0);
-        let mut item = SettleItem::new(claimed.header.id, claimed.lease, Outcome::DONE);
+        let mut item = SettleItem::new(claimed.header.id, claimed.lease, outcome);
         item.follow_ups = follow_ups;
         executor.settle(&Settle::new([item]), NOW).unwrap().items.remove(0)
     }
@@ -392,13 +404,76 @@ mod tests {
     }
 
     #[test]
+    fn a_result_is_kept_for_all_readers_although_they_are_resolved_one_by_one() {
+        let mut executor = executor();
+        let fitting = INPUT_BYTES_MAX / RESULT_BYTES_MAX;
+        let upstream: Vec<JobId> =
+            (0..=fitting).map(|_| enqueue(&mut executor, job("a"))).collect();
+        let reader = || upstream.iter().fold(job("b"), |job, id| job.after(*id));
+        for _ in 0..3 {
+            enqueue(&mut executor, reader());
+        }
+        maintain(&mut executor, Work::Promote, NOW);
+        let result = Some(Part::new(vec![b'1'; RESULT_BYTES_MAX]));
+        for _ in &upstream {
+            settle(&mut executor, "a", Outcome::Complete { result: result.clone() }, vec![])
+                .unwrap();
+            while executor.maintain(MaintainRequest::new(Work::Promote, 1), NOW).unwrap().more {}
+        }
+        let readers = |executor: &Executor<MemoryRows>, id| {
+            executor.rows().with_job(id, |entry| entry.job.dependencies.readers).unwrap()
+        };
+        assert_eq!(readers(&executor, upstream[0]), Some(0));
+        assert_eq!(readers(&executor, upstream[fitting]), Some(3));
+        assert_eq!(executor.check(false, NOW).unwrap().findings, []);
+    }
+
+    /// Fills the outbox of a queue.
+    fn fill(executor: &mut Executor<MemoryRows>, queue: &str, to: &str) {
+        for _ in 0..OUTBOX_MAX as usize / FOLLOW_UPS_MAX {
+            enqueue(executor, job(queue).priority(-1));
+            complete(executor, queue, vec![job(to); FOLLOW_UPS_MAX]).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_end_that_needs_messages_waits_for_room_in_a_full_outbox() {
+        let mut executor = executor();
+        let fitting = INPUT_BYTES_MAX / RESULT_BYTES_MAX;
+        let upstream: Vec<JobId> =
+            (0..=fitting).map(|_| enqueue(&mut executor, job("a"))).collect();
+        let result = Some(Part::new(vec![b'1'; RESULT_BYTES_MAX]));
+        for _ in &upstream {
+            settle(&mut executor, "a", Outcome::Complete { result: result.clone() }, vec![])
+                .unwrap();
+        }
+        let reader = upstream.iter().fold(job("b"), |job, id| job.after(*id));
+        let reader = enqueue(&mut executor, reader);
+        let behind = enqueue(&mut executor, job("c").after(reader));
+        maintain(&mut executor, Work::Promote, NOW);
+        let last = upstream[fitting];
+        let readers = |executor: &Executor<MemoryRows>| {
+            executor.rows().with_job(last, |entry| entry.job.dependencies.readers).unwrap()
+        };
+        assert_eq!(
+            (state(&executor, reader), readers(&executor)),
+            (Some(State::Available), Some(1))
+        );
+        fill(&mut executor, "b", "d");
+        change(&mut executor, reader, Change::Cancel).unwrap();
+        let sent =
+            |executor: &Executor<MemoryRows>| executor.rows().boxes().sent["b"].messages.len();
+        assert_eq!(sent(&executor), OUTBOX_MAX as usize);
+        assert_eq!(state(&executor, behind), Some(State::Blocked));
+        maintain(&mut executor, Work::Promote, NOW);
+        assert_eq!((state(&executor, behind), readers(&executor)), (Some(State::Dead), Some(0)));
+        assert_eq!(executor.check(false, NOW).unwrap().findings, []);
+    }
+
+    #[test]
     fn a_full_outbox_refuses_what_would_append_to_it_and_nothing_else() {
         let mut executor = executor();
-        let rounds = OUTBOX_MAX as usize / FOLLOW_UPS_MAX;
-        for _ in 0..rounds {
-            enqueue(&mut executor, job("a"));
-            complete(&mut executor, "a", vec![job("b"); FOLLOW_UPS_MAX]).unwrap();
-        }
+        fill(&mut executor, "a", "b");
         let last = enqueue(&mut executor, job("a"));
         let upstream = enqueue(&mut executor, job("b"));
         let refused = executor.enqueue(Enqueue::each([job("a").after(upstream)]), NOW).unwrap();
