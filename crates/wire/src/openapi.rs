@@ -115,7 +115,12 @@ macro_rules! times {
                     .minimum(Some($earliest))
                     .maximum(Some(i64::MAX))
                     .description(Some("Milliseconds since the Unix epoch, in requests."));
-                OneOfBuilder::new().description(Some($doc)).item(text).item(number).into()
+                let digits = ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .pattern(Some("^-?[0-9]{1,18}$"))
+                    .description(Some("The same number as text, as in queries."));
+                let any = OneOfBuilder::new().description(Some($doc));
+                any.item(text).item(number).item(digits).into()
             }
         }
 

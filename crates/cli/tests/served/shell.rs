@@ -7,7 +7,7 @@
 //! - `bench --profile quick` becomes `--profile tiny`, because only that measures in a debug build;
 //! - what takes minutes or is run by another test is looked up instead (see [`ELSEWHERE`]);
 //! - `ID`, `LEASE` and `CURSOR` are those of the answer that gave them last, or that the test set;
-//! - commands that ask for confirmation get `--yes`, because nobody answers;
+//! - commands that ask for confirmation get `--yes`: the test has no terminal;
 //! - commands that follow a stream end after a second.
 //!
 //! Any other command is unknown, and fails the test.

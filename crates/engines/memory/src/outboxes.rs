@@ -358,7 +358,7 @@ mod tests {
     fn a_job_stays_until_its_messages_are_delivered() {
         let mut executor = executor();
         let parent = enqueue(&mut executor, job("a"));
-        let child = complete(&mut executor, "a", vec![job("b")]).unwrap().follow_ups[0];
+        let child = complete(&mut executor, "a", vec![job("b")]).unwrap().follow_ups.remove(0);
         assert_eq!((child.disposition, child.state), (Disposition::Deferred, None));
         assert_eq!(change(&mut executor, parent, Change::Discard).unwrap_err().code(), "refused");
         let later = NOW.plus(RETENTION_FINISHED_DEFAULT_MS);

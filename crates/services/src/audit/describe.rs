@@ -22,9 +22,7 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
     match change {
         Change::Cancel => ("job.cancel", None),
         Change::Promote => ("job.promote", None),
-        Change::Reschedule(Due::At(at)) => ("job.reschedule", Some(json!({ "run_at": at }))),
-        Change::Reschedule(Due::After(ms)) => ("job.reschedule", Some(json!({ "delay_ms": ms }))),
-        Change::Reschedule(Due::Now) => ("job.reschedule", Some(json!({ "delay_ms": 0 }))),
+        Change::Reschedule(due) => ("job.reschedule", Some(time(*due))),
         Change::Reprioritise(priority) => {
             ("job.reprioritise", Some(json!({ "priority": priority })))
         }
@@ -36,6 +34,15 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
         Change::Discard => ("job.discard", None),
         Change::Replay(edits) => ("job.replay", edited(edits)),
         _ => ("job.change", None),
+    }
+}
+
+/// A due time, as in the API.
+fn time(due: Due) -> Value {
+    match due {
+        Due::At(at) => json!({ "run_at": at }),
+        Due::After(ms) => json!({ "delay_ms": ms }),
+        Due::Now => json!({ "delay_ms": 0 }),
     }
 }
 

@@ -220,7 +220,7 @@ async fn a_cancelled_operation_stops() {
     let ended = bulks.run(&bulk.id, |_| {}).await.unwrap();
     assert_eq!((ended.state, ended.changed), (BulkState::Cancelled, 0));
     assert_eq!(counted(&*engine, State::Available).await, 3_000);
-    assert_eq!(bulks.cancel("x").await.unwrap_err().field(), Some("id"));
+    assert_eq!(bulks.cancel("x").await.unwrap_err().code(), "not_found");
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ async fn invalid_schedules_are_refused_by_field_and_store_nothing() {
         schedules.resume("none").await.unwrap_err(),
         schedules.trigger("none").await.unwrap_err(),
     ] {
-        assert_eq!(error.field(), Some("name"), "{error}");
+        assert_eq!(error.code(), "not_found", "{error}");
     }
 }
 

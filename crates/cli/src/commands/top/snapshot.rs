@@ -42,7 +42,7 @@ impl Snapshot {
         let queue = |(name, queue): (&String, &Queue)| {
             json!({
                 "name": name, "settings": { "paused": queue.paused },
-                "counts": Counts::from(queue.sums.clone()),
+                "counts": Counts::from(queue.sums),
                 "head_ready_at": queue.sums.oldest, "next_due_at": queue.sums.next_due,
             })
         };
