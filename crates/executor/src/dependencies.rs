@@ -298,6 +298,23 @@ impl<R: Rows> Executor<R> {
         }
     }
 
+    /// Executes a step in which many jobs may end, and then resolves their dependents together. A store that is atomic by
+    /// queue resolves them in the step of each job.
+    pub(crate) fn resolving_together<T>(
+        &mut self,
+        now: Timestamp,
+        step: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if self.rows.outbox().is_some() {
+            return step(self);
+        }
+        let active = std::mem::replace(&mut self.resolving.active, true);
+        let done = step(self);
+        self.resolving.active = active;
+        let resolved = self.resolve_ended(now);
+        done.and_then(|done| resolved.map(|()| done))
+    }
+
     /// Resolves the dependents of all jobs that ended in this call, within its budget.
     pub(crate) fn resolve_ended(&mut self, now: Timestamp) -> Result<()> {
         if self.resolving.active || self.resolving.ended.is_empty() {
@@ -305,11 +322,11 @@ impl<R: Rows> Executor<R> {
         }
         self.resolving.active = true;
         let mut resolved = Ok(());
-        while resolved.is_ok()
-            && let Some((job, depth)) = self.resolving.ended.pop_front()
-        {
+        // Goes on after an error: a store with many writers learns in one run which rows are missing for all of them, and
+        // loads these together.
+        while let Some((job, depth)) = self.resolving.ended.pop_front() {
             self.resolving.depth = depth;
-            resolved = self.resolve(job, now);
+            resolved = resolved.and(self.resolve(job, now));
         }
         self.resolving.ended.clear();
         (self.resolving.depth, self.resolving.active) = (0, false);
@@ -362,7 +379,7 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<(u32, bool)> {
         let OpenEdges { edges, mut more } = self.rows.open_edges(end.job, most)?;
-        let mut readers = 0;
+        let (mut readers, mut resolved) = (0, Ok(()));
         for (dependent, position) in edges {
             let Resolving { left, bytes_left, .. } = &mut self.resolving;
             // Each call has room for at least one result.
@@ -371,9 +388,13 @@ impl<R: Rows> Executor<R> {
                 break;
             }
             *left = left.saturating_sub(1);
-            readers += u32::from(self.resolve_edge(dependent, position, end.clone(), now)?);
+            match self.resolve_edge(dependent, position, end.clone(), now) {
+                Ok(reads) => readers += u32::from(reads),
+                // The others are resolved all the same, as in `resolve_ended`.
+                Err(error) => resolved = resolved.and(Err(error)),
+            }
         }
-        Ok((readers, more))
+        resolved.map(|()| (readers, more))
     }
 
     /// Releases jobs that an ended job keeps; returns whether none is left.
@@ -462,6 +483,7 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<()> {
         self.resolving.unfinished = false;
+        let mut done = Ok(());
         for job in ended {
             let left = request.budget.saturating_sub(reply.done);
             if left == 0 || self.resolving.bytes_left < RESULT_BYTES_MAX {
@@ -469,14 +491,15 @@ impl<R: Rows> Executor<R> {
                 break;
             }
             self.resolving.left = left;
-            self.in_step_of(job, now, |executor| {
-                executor.resolve(job, now)?;
-                executor.resolve_ended(now)
-            })?;
+            // Goes on after an error, as `resolve_ended` does.
+            done = done.and(self.in_step_of(job, now, |executor| {
+                let resolved = executor.resolve(job, now);
+                resolved.and(executor.resolve_ended(now))
+            }));
             reply.done += (left - self.resolving.left).max(1);
         }
         reply.more |= self.resolving.unfinished;
-        Ok(())
+        done
     }
 }
 

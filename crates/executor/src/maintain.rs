@@ -91,7 +91,9 @@ impl<R: Rows> Executor<R> {
             Work::Promote => self.each_due(request, now, due, EventKind::Due),
             Work::Expire => self.each_due(request, now, due, EventKind::Expire),
             Work::Retain => self.each_due(request, now, due, EventKind::Retain),
-            Work::Reclaim => self.reclaim(request, now),
+            Work::Reclaim => {
+                self.resolving_together(now, |executor| executor.reclaim(request, now))
+            }
             Work::Compact => Ok(MaintainReply::default()),
             _ => Err(unknown("work")),
         }
@@ -127,15 +129,17 @@ impl<R: Rows> Executor<R> {
         due: Vec<Due>,
         event: EventKind,
     ) -> Result<MaintainReply> {
-        let mut reply = MaintainReply::default();
+        let (mut reply, mut done) = (MaintainReply::default(), Ok(()));
         for (at, id) in due {
             if at > now || reply.done == request.budget {
                 (reply.next_at, reply.more) = (Some(at), at <= now);
                 break;
             }
-            self.count_applied(id, event, Transition::default(), now, &mut reply)?;
+            // Goes on after an error, so that a store with many writers learns of all missing rows in one run.
+            let data = Transition::default();
+            done = done.and(self.count_applied(id, event, data, now, &mut reply));
         }
-        Ok(reply)
+        done.map(|()| reply)
     }
 
     /// Ends the leases of expired sessions.

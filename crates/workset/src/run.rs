@@ -6,14 +6,15 @@ use crate::wants::Wants;
 use std::collections::HashMap;
 use std::sync::Arc;
 use windlass_core::engine::Capabilities;
+use windlass_core::limits::CASCADE_MAX;
 use windlass_core::model::{Name, PartSet};
 use windlass_core::random::Random;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::{Executor, Turns};
 
 /// Runs of one verb in one transaction. Each run follows one more link: from a job to its keys, from a key to the
-/// next job in line.
-pub const ROUNDS_MAX: usize = 24;
+/// next job in line. Jobs that end because of each other take up to six runs per level.
+pub const ROUNDS_MAX: usize = 16 + 6 * CASCADE_MAX as usize;
 /// The longest pause before a verb is retried after a conflict.
 const PAUSE_MAX_MS: u64 = 50;
 

@@ -302,6 +302,47 @@ pub(super) async fn a_long_chain_of_failures_ends_in_bounded_steps(rig: Rig) {
     rig.assert_sound().await;
 }
 
+/// Fifty chains of three jobs; `before` is what their first jobs run after. Returns the jobs, the first ones first.
+async fn chains(rig: &Rig, before: Option<JobId>) -> Vec<JobId> {
+    let ids: Vec<JobId> = (0..150).map(|_| Rig::fresh_id()).collect();
+    let job = |at: usize| {
+        let job = Rig::job().id(ids[at]).max_crashes(0);
+        let upstream = if at < 50 { before } else { Some(ids[at - 50]) };
+        upstream.into_iter().fold(job, NewJob::after)
+    };
+    rig.enqueue_whole((0..ids.len()).map(job).collect::<Vec<NewJob>>()).await;
+    ids
+}
+
+pub(super) async fn a_failure_that_spreads_to_many_jobs_ends_them_all(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let id = rig.enqueue_one().await;
+    let ids = chains(&rig, Some(id)).await;
+    rig.change(id, Change::Kill).await;
+    rig.maintain(Work::Promote).await;
+    for id in ids {
+        rig.assert_state(id, State::Dead).await;
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn the_jobs_behind_those_of_a_lost_worker_end_with_them(rig: Rig) {
+    if !rig.has_flows().await {
+        return;
+    }
+    let ids = chains(&rig, None).await;
+    let session = rig.session().await;
+    assert_eq!(rig.take(&session, 100).await.len(), 50);
+    rig.crash(&session).await;
+    rig.maintain(Work::Promote).await;
+    for id in ids {
+        rig.assert_state(id, State::Dead).await;
+    }
+    rig.assert_sound().await;
+}
+
 pub(super) async fn a_job_stays_until_its_dependents_are_resolved(rig: Rig) {
     if !rig.has_flows().await {
         return;

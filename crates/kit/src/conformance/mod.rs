@@ -673,6 +673,8 @@ suite! { ($)
         a_wide_fan_is_resolved_in_bounded_steps,
         a_step_copies_a_bounded_number_of_bytes,
         a_long_chain_of_failures_ends_in_bounded_steps,
+        a_failure_that_spreads_to_many_jobs_ends_them_all,
+        the_jobs_behind_those_of_a_lost_worker_end_with_them,
         a_job_stays_until_its_dependents_are_resolved,
         many_jobs_before_one_release_it_once,
         dependents_enqueued_while_their_job_ends_are_all_released,
