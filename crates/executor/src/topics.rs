@@ -170,6 +170,9 @@ impl<R: Rows> Executor<R> {
             }
             names.push((subscription.name.clone(), subscription.queue.clone()));
             copies.push(subscription.copy_of(job, id));
+            // A store that creates lanes before a run learns here which ones, all at once. Whether there is room for them is
+            // checked with the copies.
+            let _ = self.rows.lanes_before(&(subscription.queue.clone(), job.kind.clone()));
         }
         if copies.len() > room {
             return Err(Error::TooLarge {
