@@ -15,10 +15,9 @@ use crate::executor::Executor;
 use crate::outbox::Message;
 use crate::rows::{OpenEdges, Rows};
 use std::collections::{BTreeMap, VecDeque};
-use windlass_core::engine::{Capability, MaintainReply, MaintainRequest};
+use windlass_core::engine::Capability;
 use windlass_core::limits::{
     CALL_RESOLUTION_BYTES_MAX, CALL_RESOLUTIONS_MAX, CASCADE_MAX, INPUT_BYTES_MAX, RESOLUTIONS_MAX,
-    RESULT_BYTES_MAX,
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{
@@ -87,13 +86,13 @@ pub(crate) struct Resolving {
     /// Ends that led to the one being resolved.
     depth: u32,
     /// Whether the queue is being worked off.
-    active: bool,
+    pub(crate) active: bool,
     /// Edges that this call may still resolve, and messages that it may deliver.
     pub(crate) left: u32,
     /// Bytes of results that this call may still copy.
     pub(crate) bytes_left: usize,
     /// Whether this call leaves edges of ended jobs to maintenance.
-    unfinished: bool,
+    pub(crate) unfinished: bool,
 }
 
 impl Default for Resolving {
@@ -298,23 +297,6 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// Executes a step in which many jobs may end, and then resolves their dependents together. A store that is atomic by
-    /// queue resolves them in the step of each job.
-    pub(crate) fn resolving_together<T>(
-        &mut self,
-        now: Timestamp,
-        step: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        if self.rows.outbox().is_some() {
-            return step(self);
-        }
-        let active = std::mem::replace(&mut self.resolving.active, true);
-        let done = step(self);
-        self.resolving.active = active;
-        let resolved = self.resolve_ended(now);
-        done.and_then(|done| resolved.map(|()| done))
-    }
-
     /// Resolves the dependents of all jobs that ended in this call, within its budget.
     pub(crate) fn resolve_ended(&mut self, now: Timestamp) -> Result<()> {
         if self.resolving.active || self.resolving.ended.is_empty() {
@@ -334,7 +316,7 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Resolves the edges of a job that has ended, and releases the jobs that it keeps, within the budget of the call.
-    fn resolve(&mut self, job: JobId, now: Timestamp) -> Result<()> {
+    pub(crate) fn resolve(&mut self, job: JobId, now: Timestamp) -> Result<()> {
         let view = |entry: &Entry| {
             let (end, counts) = (End::of(entry)?, entry.job.dependencies);
             Some((end, entry.job.followed, counts))
@@ -472,34 +454,6 @@ impl<R: Rows> Executor<R> {
         let finish = prevents.then_some(Finish::Dependency(upstream));
         self.apply(dependent, event, Transition { finish, ..Transition::default() }, now)?;
         Ok(kept)
-    }
-
-    /// Continues to resolve the dependents of jobs that have ended, within the budget that a step has left.
-    pub fn continue_resolving(
-        &mut self,
-        ended: Vec<JobId>,
-        request: MaintainRequest,
-        reply: &mut MaintainReply,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.resolving.unfinished = false;
-        let mut done = Ok(());
-        for job in ended {
-            let left = request.budget.saturating_sub(reply.done);
-            if left == 0 || self.resolving.bytes_left < RESULT_BYTES_MAX {
-                reply.more = true;
-                break;
-            }
-            self.resolving.left = left;
-            // Goes on after an error, as `resolve_ended` does.
-            done = done.and(self.in_step_of(job, now, |executor| {
-                let resolved = executor.resolve(job, now);
-                resolved.and(executor.resolve_ended(now))
-            }));
-            reply.done += (left - self.resolving.left).max(1);
-        }
-        reply.more |= self.resolving.unfinished;
-        done
     }
 }
 

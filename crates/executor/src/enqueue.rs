@@ -159,7 +159,7 @@ impl<R: Rows> Executor<R> {
             .map_err(|(index, error)| error.within(format_args!("queue {}", queue_of(index))))?;
         *copied += expanded.jobs.len();
         let mut results = self.admit_expanded(expanded, now)?;
-        results.pop().unwrap_or_else(|| Err(Error::Aborted { culprit: 0 }))
+        results.pop().unwrap_or(Err(Error::Aborted { culprit: 0 }))
     }
 
     /// Checks that all of these jobs can be stored, in the order in which they will be; the error names the first that

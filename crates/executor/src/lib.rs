@@ -29,6 +29,7 @@ pub mod priorities;
 mod query;
 mod readiness;
 mod reopening;
+mod resolving;
 mod rows;
 mod session;
 mod settle;

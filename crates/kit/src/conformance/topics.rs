@@ -112,7 +112,7 @@ pub(super) async fn a_subscription_gets_the_kinds_and_tags_that_it_wants(rig: Ri
     subscribe(&rig, vec![Subscription::new("paid", "p").kinds(["paid"])]).await.expect("subscribe");
     let before = jobs(&rig).await;
     let unwanted = publish(&rig, of("viewed", &[])).await;
-    assert_eq!((unwanted.copies.len(), jobs(&rig).await), (0, before), "nobody wants it");
+    assert_eq!((unwanted.copies.len(), jobs(&rig).await), (0, before), "no subscription wants it");
 }
 
 pub(super) async fn a_repeated_enqueue_to_a_topic_stores_each_copy_once(rig: Rig) {

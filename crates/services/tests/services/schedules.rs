@@ -108,8 +108,8 @@ async fn triggering_runs_the_job_now_and_keeps_the_schedule() {
     schedules.pause("s").await.unwrap();
     let one = schedules.trigger("s").await.unwrap();
     let two = schedules.trigger("s").await.unwrap();
-    assert_eq!([one, two].map(|done| done.disposition), [Disposition::Created; 2]);
     assert_ne!(one.id, two.id);
+    assert_eq!([one, two].map(|done| done.disposition), [Disposition::Created; 2]);
     let after = schedules.resume("s").await.unwrap();
     assert_eq!((after.fired, after.next), (0, before.next));
 }

@@ -8,8 +8,8 @@ use windlass_postgres::PostgresEngine;
 async fn subscribe(engine: &PostgresEngine) {
     let subscriptions = ["a", "b"].map(|name| Subscription::new(name, format!("t.{name}")));
     let patch = QueuePatch::subscriptions(subscriptions);
-    let changed = engine.configure(vec![Configure::queue("t", patch)]).await.unwrap().value;
-    changed.into_iter().for_each(|item| item.unwrap());
+    let changed = engine.configure(vec![Configure::queue("t", patch)]).await.expect("configure");
+    changed.value.into_iter().for_each(|item| item.expect("the topic"));
 }
 
 #[tokio::test]
