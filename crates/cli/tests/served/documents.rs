@@ -115,6 +115,15 @@ fn the_commands_of_the_guide_to_events_do_what_it_says() {
 }
 
 #[test]
+fn the_commands_of_the_guide_to_topics_do_what_it_says() {
+    let mut shell = served();
+    shell.follow("docs/guides/topics.md");
+    let jobs = shell.jobs();
+    let queues: Vec<&Value> = jobs.iter().map(|job| &job["queue"]).collect();
+    assert_eq!(queues, [&json!("orders.billing"); 2], "published twice, to one subscription");
+}
+
+#[test]
 fn the_commands_of_the_guide_to_flows_do_what_it_says() {
     let mut shell = served();
     shell.copy("docs/guides/flows.md", "yaml", "flow.yaml");
