@@ -1,13 +1,13 @@
 //! Enforces depth limits: the number of waiting jobs per queue, read from the store periodically
-//! and shared by all requests. Between reads, jobs admitted by this server are added. It must not
-//! know what a job is.
+//! and shared by all requests. Between reads, jobs admitted by this server are added. Of a job, it
+//! knows only the queues that it will wait in.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::{Engine, LaneStats, Settings, StatsRequest};
-use windlass_core::model::Name;
+use windlass_core::model::{Name, NewJob, Subscription};
 use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
@@ -41,6 +41,8 @@ pub(crate) struct Depth {
 struct Seen {
     at: Option<Instant>,
     queues: HashMap<Name, Queue>,
+    /// Subscriptions of topics: their jobs wait in the queues of these.
+    topics: HashMap<Name, Vec<Subscription>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -95,7 +97,29 @@ impl Depth {
         (!is_fresh()).then_some(turn)
     }
 
-    /// Admits one more job, or fails if the queue is full.
+    /// Admits one more job, or fails if its queue is full; for a topic, if the queue of a subscription that wants it is.
+    pub(crate) fn admit(&self, job: &NewJob) -> Result<()> {
+        let wanted = |of: &Vec<Subscription>| -> Vec<Name> {
+            of.iter().filter(|it| it.wants(job)).map(|it| it.queue.clone()).collect()
+        };
+        let copied = self.seen().topics.get(&job.queue).map(wanted);
+        let Some(queues) = copied else { return self.take(&job.queue) };
+        for (at, queue) in queues.iter().enumerate() {
+            if let Err(full) = self.take(queue) {
+                queues[..at].iter().for_each(|taken| self.give_back(taken));
+                return Err(full);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, name: &Name) {
+        if let Some(queue) = self.seen().queues.get_mut(name) {
+            queue.taken = queue.taken.saturating_sub(1);
+        }
+    }
+
+    /// Admits one more job to a queue, or fails if it is full.
     pub(crate) fn take(&self, name: &Name) -> Result<()> {
         let mut seen = self.seen();
         let queue = seen.queues.entry(name.clone()).or_default();
@@ -140,7 +164,9 @@ impl Depth {
                 old.drain_per_s.map_or(now, |before| before.midpoint(now))
             });
         }
-        *seen = Seen { at: Some(now), queues };
+        let topics = settings.queues.iter().filter(|(_, of)| !of.subscriptions.is_empty());
+        let topics = topics.map(|(name, of)| (name.clone(), of.subscriptions.clone())).collect();
+        *seen = Seen { at: Some(now), queues, topics };
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

@@ -52,7 +52,9 @@ impl Admit {
         let (mut kept, mut refused) = (Vec::with_capacity(request.jobs.len()), Vec::new());
         on_items(request.jobs.len(), || {
             for (index, mut job) in request.jobs.drain(..).enumerate() {
-                let taken = table.admit(&mut job).and_then(|()| self.take_room(&job.queue));
+                let taken = table
+                    .admit(&mut job)
+                    .and_then(|()| self.depth.as_ref().map_or(Ok(()), |depth| depth.admit(&job)));
                 match taken {
                     Ok(()) => kept.push(job),
                     Err(error) => refused.push((index, error)),

@@ -6,6 +6,28 @@ use std::sync::Arc;
 use windlass_memory::MemoryEngine;
 
 #[tokio::test]
+async fn the_servers_limit_holds_for_the_queues_behind_a_topic() {
+    let server = start_with(options().depths(3, 5)).await;
+    let behind = [
+        json!({"name": "all", "queue": "all"}),
+        json!({"name": "paid", "queue": "paid", "kinds": ["paid"]}),
+    ];
+    call(&server, "PATCH", "/v1/queues/orders", json!({"subscriptions": behind})).await;
+    let job = |kind: &str| json!({"kind": kind, "queue": "orders"});
+    for _ in 0..3 {
+        assert_eq!(post(&server, "/v1/jobs", job("paid")).await.status, 201);
+    }
+    for _ in 0..2 {
+        let full = post(&server, "/v1/jobs", job("viewed")).await;
+        assert_code(&full, 429, "queue_full");
+        assert_eq!((&full.body["queue"], &full.body["limit"]), (&json!("all"), &json!(3)));
+    }
+    let queues = get(&server, "/v1/queues").await.body;
+    let depth = |at: usize| queues["queues"][at]["counts"]["depth"].clone();
+    assert_eq!((depth(0), queues["queues"].as_array().unwrap().len()), (json!(3), 3), "{queues}");
+}
+
+#[tokio::test]
 async fn a_queue_without_a_limit_of_its_own_has_the_servers() {
     let server = start_with(options().depths(3, 5)).await;
     let job = || json!({"kind": "k", "queue": "mail"});
