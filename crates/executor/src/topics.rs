@@ -135,16 +135,17 @@ impl<R: Rows> Executor<R> {
         if !jobs.iter().any(|job| self.is_topic(&job.queue)) {
             return Ok(Expanded { jobs, origins: Vec::new() });
         }
-        let mut expanded = Expanded::default();
+        let (mut expanded, mut copied) = (Expanded::default(), copied);
         for (index, job) in jobs.into_iter().enumerate() {
             if !self.is_topic(&job.queue) {
                 expanded.origins.push(Origin::Itself);
                 expanded.jobs.push(job);
                 continue;
             }
-            let room = CALL_COPIES_MAX.saturating_sub(copied + expanded.jobs.len());
+            let room = CALL_COPIES_MAX.saturating_sub(copied);
             let (origin, copies) =
                 self.copies_of(&job, room, now).map_err(|error| (index, error))?;
+            copied += copies.len();
             expanded.origins.push(origin);
             expanded.jobs.extend(copies);
         }
